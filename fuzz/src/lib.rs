@@ -8,55 +8,56 @@ pub mod virtio;
 
 use std::sync::Arc;
 
-use sublet_frontends::memcached::instance::{CertsRefused, Host, Instance, LimitRefused};
+use sublet_frontends::memcached::instance::{CertsRefused, Instance, LimitRefused, ClientControls};
 use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::passwords::Passwords;
-use sublet_frontends::memcached::session::{Next, REPLY_HIGH_WATER, Session};
+use sublet_frontends::memcached::session::{LoopAction, REPLY_HIGH_WATER, Session};
 use sublet_frontends::memcached::settings::{Protocol, Settings};
-use sublet_frontends::tenancy::{Clock, Doorman, Ledger, Tenancy};
+use sublet_frontends::tenancy::{Clock, Ledger, StoreHandle, Tenancy};
 use sublet_store::{Store, StoreSettings};
 use sublet_types::{Bytes, TenantId, TenantSettings, Weight};
 
-/// Largest item of these sessions: small, so that inputs reach it.
+/// The largest item of these sessions. It is small, so that inputs reach it.
 const ITEM_MAX: u64 = 1024;
 
-/// Calls of `advance` for one piece of input, after which it goes in circles.
+/// After this many calls of `advance` for one piece of input, the session is in an endless loop.
 const TURNS_MAX: usize = 10_000;
 
-/// A difference that a second's passing explains does not come back so often in a row.
+/// A difference that the passing of a second explains does not occur this many times in a row.
 const TRIES: usize = 4;
 
-/// How a connection ended, and all that it was told.
+/// How a connection ended, and all replies that it got.
 #[derive(Debug, PartialEq, Eq)]
-struct Heard {
+struct SessionTranscript {
     replies: Vec<u8>,
     ended: bool,
 }
 
-/// A line that is longer closes the connection, unless it came at once: cutting it makes a difference by right.
+/// A longer line closes the connection, unless it came at once. So cutting it may legitimately make a difference.
 const LINE_MAX: usize = 2048;
 
-/// Runs `input` whole and cut by `seed`; the replies must be the same.
+/// Runs `input` whole, and cut by `seed`. The replies must be the same.
 pub fn whole_and_in_pieces(settings: &Settings, seed: u32, input: &[u8]) {
     let has_endless_line = input
         .split(|&byte| byte == b'\n')
         .any(|line| line.len() >= LINE_MAX);
     if settings.protocol != Protocol::Binary && has_endless_line {
-        hear(settings, Pieces { seed, rest: input });
+        run_session(settings, Pieces { seed, rest: input });
         return;
     }
     for attempt in 1..=TRIES {
-        let whole = hear(settings, std::iter::once(input));
-        let pieces = hear(settings, Pieces { seed, rest: input });
+        let whole = run_session(settings, std::iter::once(input));
+        let pieces = run_session(settings, Pieces { seed, rest: input });
         if whole == pieces
             || [&whole, &pieces]
                 .iter()
-                .any(|heard| differs_by_right(&heard.replies))
+                .any(|transcript| differs_by_right(&transcript.replies))
         {
             return;
         }
         if attempt == TRIES {
-            let shown = |heard: &Heard| heard.replies.escape_ascii().to_string();
+            let shown =
+                |transcript: &SessionTranscript| transcript.replies.escape_ascii().to_string();
             assert_eq!(
                 shown(&whole),
                 shown(&pieces),
@@ -79,7 +80,8 @@ pub fn settings() -> Settings {
     }
 }
 
-/// Statistics name times, process and counts of reads, and a dump must not be pipelined: these differ by right.
+/// Whether replies may legitimately differ. Statistics contain times, the process and counts of reads, and a dump must
+/// not be pipelined.
 fn differs_by_right(replies: &[u8]) -> bool {
     let names = [&b"STAT "[..], b"\x81\x10", b"ts=", b"cannot pipeline"];
     names
@@ -87,7 +89,10 @@ fn differs_by_right(replies: &[u8]) -> bool {
         .any(|name| replies.windows(name.len()).any(|window| window == *name))
 }
 
-fn hear<'a>(settings: &Settings, pieces: impl Iterator<Item = &'a [u8]>) -> Heard {
+fn run_session<'a>(
+    settings: &Settings,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> SessionTranscript {
     let (instance, tenancy) = node(settings);
     let peer = instance.connections.enter(
         7,
@@ -96,23 +101,24 @@ fn hear<'a>(settings: &Settings, pieces: impl Iterator<Item = &'a [u8]>) -> Hear
         tenancy.clock().now(),
     );
     let mut session = Session::new(instance, peer);
-    let mut heard = Heard {
+    let mut transcript = SessionTranscript {
         replies: Vec::new(),
         ended: false,
     };
     let mut unread = Vec::new();
     for piece in pieces {
         unread.extend_from_slice(piece);
-        heard.ended = take(&mut session, &tenancy, &mut unread, &mut heard.replies);
-        if heard.ended {
+        transcript.ended =
+            advance_session(&mut session, &tenancy, &mut unread, &mut transcript.replies);
+        if transcript.ended {
             break;
         }
     }
-    heard
+    transcript
 }
 
-/// Lets the session have `unread` until it wants more; whether it closed, or only watches from here on.
-fn take(
+/// Lets the session process `unread` until it wants more. Returns whether it closed, or only watches from here on.
+fn advance_session(
     session: &mut Session,
     tenancy: &Tenancy,
     unread: &mut Vec<u8>,
@@ -132,12 +138,12 @@ fn take(
         unread.drain(..advance.consumed);
         replies.append(&mut out);
         match advance.next {
-            Next::Read { wanted } => {
+            LoopAction::Read { wanted } => {
                 assert!(wanted > 0, "it waits for nothing");
                 return false;
             }
-            Next::Write | Next::Yield | Next::Become(_) => {}
-            Next::Watch | Next::Close | Next::Shutdown { .. } => return true,
+            LoopAction::Write | LoopAction::Yield | LoopAction::SwitchTenant(_) => {}
+            LoopAction::Watch | LoopAction::Close | LoopAction::Shutdown(_) => return true,
         }
     }
     panic!("it goes in circles");
@@ -162,16 +168,20 @@ fn node(settings: &Settings) -> (Arc<Instance>, Tenancy) {
         })
         .expect("the first tenant");
     let clock = Clock::start();
-    let doorman =
-        Doorman::new(&store, clock, &Arc::new(Ledger::default())).expect("the first worker");
-    let instance = Instance::new(settings.clone(), Box::new(Nobody), Passwords::default());
-    (Arc::new(instance), doorman.open(tenant))
+    let store_handle =
+        StoreHandle::new(&store, clock, &Arc::new(Ledger::default())).expect("the first worker");
+    let instance = Instance::new(
+        settings.clone(),
+        Box::new(PermissiveHost),
+        Passwords::default(),
+    );
+    (Arc::new(instance), store_handle.open(tenant))
 }
 
 /// A process that grants everything.
-struct Nobody;
+struct PermissiveHost;
 
-impl Host for Nobody {
+impl ClientControls for PermissiveHost {
     fn limit_memory(&self, _: TenantId, _: Bytes) -> Result<(), LimitRefused> {
         Ok(())
     }
@@ -202,7 +212,7 @@ impl<'a> Iterator for Pieces<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        // xorshift; a seed of 0 cuts into single bytes.
+        // xorshift. A seed of 0 cuts into single bytes.
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 17;
         self.seed ^= self.seed << 5;
@@ -213,7 +223,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// The seed at the front of a fuzzer's input, and what follows it.
+/// The seed at the front of a fuzzer's input, and the rest of the input.
 pub fn seed_of(input: &[u8]) -> (u32, &[u8]) {
     match input.split_first_chunk::<4>() {
         Some((seed, rest)) => (u32::from_le_bytes(*seed), rest),

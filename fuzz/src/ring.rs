@@ -1,4 +1,4 @@
-//! A client that writes what it likes into its ring.
+//! A client that writes arbitrary bytes into its ring.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,11 +7,11 @@ use sublet_client::ring::layout::{Completion, Outcome, SUBMISSION_BYTES, Submiss
 use sublet_client::ring::{DaemonEnd, Shape, SlotRun};
 use sublet_frontends::ring::wire::{self, Request};
 
-/// Small, so that inputs reach its ends.
+/// The number of entries. It is small, so that inputs reach the ends of the ring.
 const ENTRIES: u32 = 8;
 const PAGE_SLOTS: u32 = 4;
 
-/// The words of the header that a client may try to mislead by.
+/// The words of the header that a client may falsify.
 const WORDS: [usize; 6] = [
     at::SQ_TAIL,
     at::SQ_HEAD,
@@ -21,9 +21,9 @@ const WORDS: [usize; 6] = [
     at::DAEMON_SLEEPS,
 ];
 
-/// Runs `input` as what a client writes: small steps of the indices, whole entries, and bytes anywhere; after each
-/// the daemon's end is served until it rests.
-pub fn scribble(input: &[u8]) {
+/// Runs `input` as the writes of a client: small steps of the indices, whole entries, and bytes at any place. After
+/// each write the daemon's end is served until it rests.
+pub fn run(input: &[u8]) {
     let Ok(shape) = Shape::new(ENTRIES, PAGE_SLOTS) else {
         return;
     };
@@ -32,14 +32,17 @@ pub fn scribble(input: &[u8]) {
     let mut rest = input;
     while let Some((place, bytes, after)) = next_write(shape, rest) {
         rest = after;
-        memory.write_all_at(bytes, place).expect("it is as long as it was");
+        memory
+            .write_all_at(bytes, place)
+            .expect("it is as long as it was");
         if !serve(&mut end) {
             return;
         }
     }
 }
 
-/// Where the next write goes and what it writes: a byte says which of three kinds, the next where.
+/// Decodes the next write: where it goes and what it writes. The first byte selects one of three kinds, and the next
+/// one the place.
 fn next_write(shape: Shape, input: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let [kind, place, rest @ ..] = input else {
         return None;
@@ -54,10 +57,10 @@ fn next_write(shape: Shape, input: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     Some((at as u64, written, rest))
 }
 
-/// Answers all that is there; says whether the ring can still be believed.
+/// Answers all entries that are there. Returns whether the ring is still trustworthy.
 fn serve(end: &mut DaemonEnd) -> bool {
     for _ in 0..=ENTRIES {
-        match end.take() {
+        match end.dequeue() {
             Err(_) => return false,
             Ok(None) => {
                 let _ = end.publish();

@@ -1,37 +1,38 @@
-//! Bytes as a save file, as they are and as the fields of a file whose sums hold. What is taken is all there and can be
-//! saved again; of what is refused nothing stays.
+//! Feeds bytes as a save file: as they are, and as the fields of a file with valid checksums. An accepted file is
+//! restored completely and can be saved again. A refused file leaves nothing behind.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use sublet_store::{
-    PageSettings, RestoreError, RestoredPools, SaveFacts, SavedPool, Spill, Store, StoreSettings, Worker,
+    PageSettings, RestoreError, RestoredPools, SaveFacts, SavedPool, Spill, Store, StoreSettings,
+    Worker,
 };
 use sublet_types::{Bytes, Second, TenantId, TenantSettings, Weight};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// Small, so that inputs reach many pages.
+/// Bytes of a page. It is small, so that inputs have many pages.
 const PAGE: usize = 16;
 
-/// Pages that a pool's spill file takes.
+/// Pages that fit into a pool's spill file.
 const SLOTS: u32 = 64;
 
 const NOW: Second = Second(2);
 
-/// What a pool is in a file: number, flags, name.
+/// The bytes of a pool in a file: number, flags, name.
 const POOL: usize = 21;
 
-/// A page's pool, object, index and bytes.
+/// The bytes of a page's record: pool, object, index and content.
 const RECORD: usize = 16 + PAGE;
 
-/// Restores `input`, and a file made of it.
+/// Restores `input`, and a file that is made from it.
 pub fn restore(input: &[u8]) {
-    judge(input);
-    judge(&file_of(input));
+    check_restore(input);
+    check_restore(&file_of(input));
 }
 
-/// A file whose sums hold: the input says which pools and pages it has.
+/// Makes a file with valid checksums. The input says which pools and pages it has.
 fn file_of(input: &[u8]) -> Vec<u8> {
     let [pools, frozen, eviction, weight, floor, ceiling, rest @ ..] = input else {
         return Vec::new();
@@ -44,7 +45,11 @@ fn file_of(input: &[u8]) -> Vec<u8> {
     file.extend_from_slice(&[*frozen, *eviction]);
     file.extend_from_slice(&u32::from(*weight).to_le_bytes());
     for amount in [*floor, *ceiling] {
-        let amount = if amount == 0xff { u64::MAX } else { u64::from(amount) };
+        let amount = if amount == 0xff {
+            u64::MAX
+        } else {
+            u64::from(amount)
+        };
         file.extend_from_slice(&amount.to_le_bytes());
     }
     file.extend_from_slice(&(pools as u32).to_le_bytes());
@@ -66,30 +71,37 @@ fn file_of(input: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Adds the sum of what a file has from `from` on.
+/// Adds the checksum of the file's bytes from `from` on.
 fn sign(file: &mut Vec<u8>, from: usize, sums: &mut Xxh3) {
     let sum = xxh3_128(&file[from..]).to_le_bytes();
     sums.update(&sum);
     file.extend_from_slice(&sum);
 }
 
-fn judge(file: &[u8]) {
+fn check_restore(file: &[u8]) {
     let (worker, tenant) = store();
     let checked = worker.check_save(file);
     match restored(&worker, tenant, file) {
         Ok(made) => {
             let facts = checked.expect("what is taken is right");
             assert_eq!(made, facts.pools);
-            assert_eq!(pages(&worker, tenant), facts.pages, "each page is there once");
+            assert_eq!(
+                pages(&worker, tenant),
+                facts.pages,
+                "each page is there once"
+            );
             save_again(&worker, tenant, &facts);
         }
         Err(error) => {
-            // A check keeps nothing of the pages, and asks nobody for room.
+            // A check keeps none of the pages, and needs no room.
             let beyond = matches!(
                 error,
                 RestoreError::Pool(_) | RestoreError::NoPlace(_) | RestoreError::Repeated(_)
             );
-            assert!(checked.is_err() || beyond, "{error}, and it was found right");
+            assert!(
+                checked.is_err() || beyond,
+                "{error}, and it was found right"
+            );
             assert_eq!(worker.store().pools(tenant), []);
             assert_eq!(pages(&worker, tenant), 0);
             assert!(!worker.store().is_frozen(tenant));
@@ -97,7 +109,7 @@ fn judge(file: &[u8]) {
     }
 }
 
-/// What was restored is saved, and restored elsewhere.
+/// Saves what was restored, and restores it elsewhere.
 fn save_again(worker: &Worker, tenant: TenantId, facts: &SaveFacts) {
     let mut again = Vec::new();
     let saved = worker.export(tenant, &mut again).expect("memory takes all");
@@ -108,9 +120,13 @@ fn save_again(worker: &Worker, tenant: TenantId, facts: &SaveFacts) {
     assert_eq!(pages(&other, tenant), facts.pages);
 }
 
-fn restored(worker: &Worker, tenant: TenantId, file: &[u8]) -> Result<Vec<SavedPool>, RestoreError> {
+fn restored(
+    worker: &Worker,
+    tenant: TenantId,
+    file: &[u8],
+) -> Result<Vec<SavedPool>, RestoreError> {
     let spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>> =
-        &mut |_| Some(Arc::new(Memory::default()));
+        &mut |_| Some(Arc::new(MemorySpillFile::default()));
     let made = worker.import(tenant, file, NOW, RestoredPools::All, spill)?;
     Ok(made.into_iter().map(|(pool, _)| pool).collect())
 }
@@ -147,9 +163,9 @@ fn store() -> (Worker, TenantId) {
 
 /// A spill file in memory.
 #[derive(Default)]
-struct Memory(Mutex<HashMap<u32, Vec<u8>>>);
+struct MemorySpillFile(Mutex<HashMap<u32, Vec<u8>>>);
 
-impl Spill for Memory {
+impl Spill for MemorySpillFile {
     fn slots(&self) -> u32 {
         SLOTS
     }

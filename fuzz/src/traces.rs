@@ -1,12 +1,12 @@
-//! Reads bytes by each of the simulator's formats. A wrong input is an error that names a place, and ends the trace.
+//! Reads bytes in each of the simulator's formats. A wrong input gives an error that names a place, and ends the trace.
 
 use std::io::Cursor;
 
 use sublet_sim::scenario::Scenario;
-use sublet_sim::traces::{Format, HostFormat, HostSeries, Trace};
+use sublet_sim::traces::{HostFormat, HostSeries, Trace, TraceFormat};
 use sublet_types::Bytes;
 
-/// Accesses that are read of one input: inputs are small, what they unpack to may not be.
+/// The most requests that are read from one input. Inputs are small, but their unpacked content may not be.
 const ACCESSES_MAX: usize = 1 << 16;
 
 const FORMATS: [&str; 7] = [
@@ -19,10 +19,10 @@ const FORMATS: [&str; 7] = [
     "csv",
 ];
 
-/// Endings by which a file is unpacked.
+/// The endings that tell how a file is compressed.
 const PACKINGS: [&str; 4] = ["", ".gz", ".xz", ".zst"];
 
-/// The first byte says what the others are.
+/// Reads an input. The first byte selects the format of the others.
 pub fn read(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else {
         return;
@@ -36,7 +36,7 @@ pub fn read(input: &[u8]) {
 }
 
 fn read_trace(format: &str, packing: &str, bytes: &[u8]) {
-    let format: Option<Format> = format.parse().ok();
+    let format: Option<TraceFormat> = format.parse().ok();
     let name = format!("fuzz.trace{packing}");
     let Ok(mut trace) = Trace::open(&name, format, Cursor::new(bytes.to_vec())) else {
         return;

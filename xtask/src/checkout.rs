@@ -1,4 +1,4 @@
-//! Where this checkout is.
+//! The location of this checkout.
 
 use std::path::{Path, PathBuf};
 

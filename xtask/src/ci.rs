@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what must pass before a change lands.
+//! `cargo xtask ci`: the checks that must pass before a change lands.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use std::thread;
 use std::time::Instant;
 
 use crate::checkout::root;
-use crate::command::Line;
-use crate::step::{Lane, Ran, Step};
+use crate::command::CommandLine;
+use crate::step::{CheckStep, StepLane, StepReport};
 use crate::{summary, usage};
 
-/// What was asked for.
+/// The arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct CiArgs {
     only: Vec<String>,
     against: Option<PathBuf>,
     list: bool,
 }
 
-/// Runs the steps that `words` ask for, all of them by default.
+/// Runs the steps that `words` ask for, by default all of them.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
-    let Some(asked) = asked_for(words) else {
+    let Some(args) = parse_args(words) else {
         return usage::wrong();
     };
-    let steps = chosen(steps(asked.against.as_deref()), &asked.only);
-    if asked.list {
+    let steps = chosen(steps(args.against.as_deref()), &args.only);
+    if args.list {
         steps.iter().for_each(|step| println!("{}", step.name));
         return ExitCode::SUCCESS;
     }
@@ -35,11 +35,11 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
     summary::close(&ran, started.elapsed())
 }
 
-/// Runs every step, whatever became of those before it; what came of them, in the order of `steps`. Those that wait begin when
+/// Runs every step, even if others fail. Returns their reports in the order of `steps`. The waiting steps begin when
 /// the program is built, and run beside the rest.
-pub(crate) fn run_all(steps: &[Step], logs: &Path) -> Vec<Ran> {
-    let place = |lane: Lane| steps.iter().filter(move |step| step.lane == lane);
-    let builds = place(Lane::Building).any(|step| step.name == BUILD);
+pub(crate) fn run_all(steps: &[CheckStep], logs: &Path) -> Vec<StepReport> {
+    let place = |lane: StepLane| steps.iter().filter(move |step| step.lane == lane);
+    let builds = place(StepLane::Building).any(|step| step.name == BUILD);
     let (built, is_built) = mpsc::sync_channel(1);
     let mut ran = thread::scope(|scope| {
         let waiting = scope.spawn(move || {
@@ -47,12 +47,12 @@ pub(crate) fn run_all(steps: &[Step], logs: &Path) -> Vec<Ran> {
             if builds {
                 let _ = is_built.recv();
             }
-            place(Lane::Waiting)
+            place(StepLane::Waiting)
                 .map(|step| run_beside(step, logs))
                 .collect::<Vec<_>>()
         });
         let mut ran = Vec::new();
-        for step in place(Lane::Building) {
+        for step in place(StepLane::Building) {
             println!("\n==== {}", step.name);
             ran.push(step.run(logs));
             if step.name == BUILD {
@@ -67,18 +67,18 @@ pub(crate) fn run_all(steps: &[Step], logs: &Path) -> Vec<Ran> {
     ran
 }
 
-/// The step that builds what clients and guests are served by.
+/// The step that builds the programs that serve clients and guests.
 const BUILD: &str = "build";
 
-fn run_beside(step: &Step, logs: &Path) -> Ran {
+fn run_beside(step: &CheckStep, logs: &Path) -> StepReport {
     let ran = step.run(logs);
     println!("\n==== beside it: {}", summary::row(&ran));
     ran
 }
 
-/// The steps whose names begin with one of `only`; all when it is empty.
-pub(crate) fn chosen(steps: Vec<Step>, only: &[String]) -> Vec<Step> {
-    let is_chosen = |step: &Step| {
+/// The steps whose names begin with one of `only`. All of them if it is empty.
+pub(crate) fn chosen(steps: Vec<CheckStep>, only: &[String]) -> Vec<CheckStep> {
+    let is_chosen = |step: &CheckStep| {
         only.is_empty()
             || only
                 .iter()
@@ -87,22 +87,22 @@ pub(crate) fn chosen(steps: Vec<Step>, only: &[String]) -> Vec<Step> {
     steps.into_iter().filter(is_chosen).collect()
 }
 
-fn asked_for(words: &[&str]) -> Option<Asked> {
-    let mut asked = Asked::default();
+fn parse_args(words: &[&str]) -> Option<CiArgs> {
+    let mut args = CiArgs::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match *word {
-            "--only" => asked.only.push((*words.next()?).to_owned()),
-            "--against" => asked.against = Some(PathBuf::from(words.next()?)),
-            "--list" => asked.list = true,
+            "--only" => args.only.push((*words.next()?).to_owned()),
+            "--against" => args.against = Some(PathBuf::from(words.next()?)),
+            "--list" => args.list = true,
             _ => return None,
         }
     }
-    Some(asked)
+    Some(args)
 }
 
-/// Every step, cheap ones first in each lane; but the program is built early, for the lane that waits for it.
-fn steps(against: Option<&Path>) -> Vec<Step> {
+/// All steps, cheap ones first in each lane. But the program is built early, for the lane that waits for it.
+fn steps(against: Option<&Path>) -> Vec<CheckStep> {
     let mut steps = vec![
         fmt(),
         tidy(),
@@ -121,39 +121,40 @@ fn steps(against: Option<&Path>) -> Vec<Step> {
     steps
 }
 
-/// A step that builds.
-fn step(name: &'static str, seconds_quiet: u64, lines: Vec<Line>) -> Step {
-    Step {
+/// A step of the building lane.
+fn step(name: &'static str, seconds_quiet: u64, lines: Vec<CommandLine>) -> CheckStep {
+    CheckStep {
         name,
         needs: &[],
         seconds_quiet,
-        lane: Lane::Building,
+        lane: StepLane::Building,
         lines,
     }
 }
 
-/// A step that waits for others' programs.
+/// A step of the waiting lane.
 fn waiting(
     name: &'static str,
     needs: &'static [&'static str],
     seconds_quiet: u64,
-    line: Line,
-) -> Step {
-    Step {
+    line: CommandLine,
+) -> CheckStep {
+    CheckStep {
         name,
         needs,
         seconds_quiet,
-        lane: Lane::Waiting,
+        lane: StepLane::Waiting,
         lines: vec![line],
     }
 }
 
-fn cargo<const N: usize>(args: [&str; N]) -> Line {
-    Line::new("cargo").args(args)
+fn cargo<const N: usize>(args: [&str; N]) -> CommandLine {
+    CommandLine::new("cargo").args(args)
 }
 
-/// A line of cargo that builds by the profile `checked`. All of them ask for the same features, so that no crate is built twice.
-fn checked<const N: usize>(args: [&'static str; N]) -> Line {
+/// A cargo command that builds with the profile `checked`. All of them ask for the same features, so that no crate is
+/// built twice.
+fn checked<const N: usize>(args: [&'static str; N]) -> CommandLine {
     cargo(args).args([
         "--profile",
         PROFILE,
@@ -162,35 +163,36 @@ fn checked<const N: usize>(args: [&'static str; N]) -> Line {
     ])
 }
 
-/// Of `Cargo.toml`. Its programs lie in a folder of its name under `target`.
+/// A profile of `Cargo.toml`. Its programs lie in a folder of its name under `target`.
 const PROFILE: &str = "checked";
 
-/// A program that the step `build` has built.
+/// The path of a program that the step `build` has built.
 fn built(program: &str) -> PathBuf {
     root().join("target").join(PROFILE).join(program)
 }
 
-fn fmt() -> Step {
+fn fmt() -> CheckStep {
     step("fmt", 10, vec![cargo(["fmt", "--all", "--check"])])
 }
 
-fn tidy() -> Step {
+fn tidy() -> CheckStep {
     step("tidy", 40, vec![cargo(["xtask", "tidy"])])
 }
 
-fn clippy() -> Step {
+fn clippy() -> CheckStep {
     let line = checked(["clippy", "--workspace", "--all-targets"]).args(["--", "-D", "warnings"]);
     step("clippy", 150, vec![line])
 }
 
 /// The workspace's tests.
-fn test() -> Step {
+fn test() -> CheckStep {
     let tests = |more: &[&'static str]| {
         checked(["test", "--workspace", "--no-fail-fast"])
             .args(more.iter().copied())
             .env("SUBLET_PROFILE", PROFILE)
     };
-    // These look at the whole process, or build a library first: one after the other, and only when asked.
+    // These tests look at the whole process, or build a library first. They run one after the other, and only when
+    // asked for.
     let alone = tests(&[
         "--lib",
         "--",
@@ -202,8 +204,8 @@ fn test() -> Step {
     step("test", 400, vec![tests(&[]), alone])
 }
 
-/// What is lock-free, in every order in which threads can meet.
-fn models() -> Step {
+/// Model checks of the lock-free code, in every order in which threads can meet.
+fn models() -> CheckStep {
     let line = cargo([
         "test",
         "--package",
@@ -218,7 +220,7 @@ fn models() -> Step {
     step("models", 150, vec![line.env("RUSTFLAGS", "--cfg loom")])
 }
 
-fn doc() -> Step {
+fn doc() -> CheckStep {
     let line = checked([
         "doc",
         "--workspace",
@@ -228,8 +230,9 @@ fn doc() -> Step {
     step("doc", 120, vec![line.env("RUSTDOCFLAGS", "-D warnings")])
 }
 
-/// The programs. Examples ask for what tests depend on, so that features are those of the tests and nothing is built again for them.
-fn build() -> Step {
+/// Builds the programs. Examples depend on what tests depend on. So the features are those of the tests, and nothing is
+/// built again for them.
+fn build() -> CheckStep {
     step(
         BUILD,
         330,
@@ -237,8 +240,8 @@ fn build() -> Step {
     )
 }
 
-/// A client suite of another language, told where the program under test is.
-fn suite(line: Line, against: Option<&Path>) -> Line {
+/// A client suite of another language. It gets the path of the program under test.
+fn suite(line: CommandLine, against: Option<&Path>) -> CommandLine {
     match against {
         Some(memcached) => line.env("NODE_FACE", "peer").env("NODE_PROGRAM", memcached),
         None => line
@@ -247,10 +250,10 @@ fn suite(line: Line, against: Option<&Path>) -> Line {
     }
 }
 
-fn clients(against: Option<&Path>) -> Vec<Step> {
+fn clients(against: Option<&Path>) -> Vec<CheckStep> {
     let run = |script: &str| {
         suite(
-            Line::new(root().join("tests/clients").join(script)),
+            CommandLine::new(root().join("tests/clients").join(script)),
             against,
         )
     };
@@ -269,33 +272,33 @@ fn clients(against: Option<&Path>) -> Vec<Step> {
 }
 
 /// Programs in Rust, C and Python on a page ring.
-fn ring() -> Step {
-    let line = Line::new(root().join("tests/clients/ring/run"));
+fn ring() -> CheckStep {
+    let line = CommandLine::new(root().join("tests/clients/ring/run"));
     let line = line.env("RING_EXAMPLES", built("examples"));
-    Step {
+    CheckStep {
         needs: &["cc", "python3", "pkg-config", "readelf", "strip"],
         ..step("clients-ring", 60, vec![suite(line, None)])
     }
 }
 
-fn conformance(against: Option<&Path>) -> Step {
-    let line = Line::new(root().join("tests/conformance/run"));
+fn conformance(against: Option<&Path>) -> CheckStep {
+    let line = CommandLine::new(root().join("tests/conformance/run"));
     let needs = &["prove", "cc", "make"];
     waiting("conformance", needs, 240, suite(line, against))
 }
 
-/// What the package is made of.
-fn packaging() -> Step {
-    let line = Line::new(root().join("tests/packaging/run"));
-    Step {
+/// Checks of the package's content.
+fn packaging() -> CheckStep {
+    let line = CommandLine::new(root().join("tests/packaging/run"));
+    CheckStep {
         needs: &["pkg-config", "readelf", "strip"],
         ..step("packaging", 40, vec![suite(line, None)])
     }
 }
 
-/// A program that takes memory beside a small arena: it must come to no harm. Times are not judged here.
-fn pressure() -> Step {
-    let lab = Line::new(built("sublet-lab"));
+/// A program takes memory beside a small arena, and must come to no harm. This step does not judge times.
+fn pressure() -> CheckStep {
+    let lab = CommandLine::new(built("sublet-lab"));
     step(
         "pressure",
         200,
@@ -303,7 +306,7 @@ fn pressure() -> Step {
     )
 }
 
-/// What it takes to boot guests and to judge their disks.
+/// The programs that are needed to boot guests and to judge their disks.
 pub(crate) const VM_NEEDS: &[&str] = &[
     "qemu-system-x86_64",
     "qemu-img",
@@ -318,27 +321,27 @@ pub(crate) const VM_NEEDS: &[&str] = &[
     "fio",
 ];
 
-/// Real guests on disks of ours, and others' tools on the same disks. Guests are emulated and have clocks of their own: beside a build
-/// they take three times as long.
-fn vm() -> Step {
-    Step {
+/// Real guests on Sublet's disks, and other programs on the same disks. Guests are emulated and have their own clocks.
+/// Beside a build they take three times as long.
+fn vm() -> CheckStep {
+    CheckStep {
         needs: VM_NEEDS,
         ..step("vm", 280, vec![guests(&built("sublet"))])
     }
 }
 
 /// The suite of guests, two tests at once, with the `sublet` binary that serves them.
-pub(crate) fn guests(program: &Path) -> Line {
-    Line::new(root().join("tests/vm/run"))
+pub(crate) fn guests(program: &Path) -> CommandLine {
+    CommandLine::new(root().join("tests/vm/run"))
         .args(["-n", "2"])
         .env("NODE_PROGRAM", program)
 }
 
-/// Seconds that each fuzz target gets: what a change breaks at once. `cargo xtask soak` gives each half an hour.
+/// Seconds per fuzz target: enough to find what a change breaks at once. `cargo xtask soak` gives each half an hour.
 const FUZZ_SECONDS: &str = "10";
 
-fn fuzz() -> Step {
-    Step {
+fn fuzz() -> CheckStep {
+    CheckStep {
         needs: &["c++"],
         ..step(
             "fuzz",
@@ -351,15 +354,15 @@ fn fuzz() -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::Outcome;
+    use crate::step::StepOutcome;
 
     #[test]
     fn words_become_what_is_asked_for() {
-        let asked = asked_for(&["--only", "clients", "--against", "/bin/m"]).expect("it parses");
-        assert_eq!(asked.only, ["clients"]);
-        assert_eq!(asked.against.as_deref(), Some(Path::new("/bin/m")));
-        assert_eq!(asked_for(&["--only"]), None);
-        assert_eq!(asked_for(&["--faster"]), None);
+        let args = parse_args(&["--only", "clients", "--against", "/bin/m"]).expect("it parses");
+        assert_eq!(args.only, ["clients"]);
+        assert_eq!(args.against.as_deref(), Some(Path::new("/bin/m")));
+        assert_eq!(parse_args(&["--only"]), None);
+        assert_eq!(parse_args(&["--faster"]), None);
     }
 
     #[test]
@@ -385,7 +388,7 @@ mod tests {
     fn what_waits_runs_beside_the_rest_once_the_program_is_built() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().display();
-        let line = |script: String| Line::new("sh").args(["-c".to_owned(), script]);
+        let line = |script: String| CommandLine::new("sh").args(["-c".to_owned(), script]);
         let build = step(BUILD, 1, vec![line(format!("mkdir {path}/built"))]);
         let beside = waiting("beside", &[], 1, line(format!("mkdir {path}/built/beside")));
         let met = format!("until [ -d {path}/built/beside ]; do sleep 0.01; done");
@@ -393,7 +396,7 @@ mod tests {
         let ran = run_all(&steps, folder.path());
         let names: Vec<_> = ran.iter().map(|ran| ran.name).collect();
         assert_eq!(names, ["beside", BUILD, "meets"]);
-        assert!(ran.iter().all(|ran| ran.outcome == Outcome::Passed));
+        assert!(ran.iter().all(|ran| ran.outcome == StepOutcome::Passed));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One command line, run so that its output is kept in a log, and seen at once where it is to be.
+//! A command whose output goes to a log, and to the terminal if that is wanted.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::machine;
 
 /// A program with its arguments and environment, run in the workspace's folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct CommandLine {
     program: OsString,
     args: Vec<OsString>,
     env: Vec<(&'static str, OsString)>,
@@ -22,24 +22,24 @@ pub(crate) struct Line {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum CommandOutcome {
     /// Exit code 0.
-    Good,
+    Succeeded,
     /// Any other exit code, or a signal, or it could not start.
-    Bad,
+    Failed,
     /// It was ended at its deadline.
-    TooLong,
+    TimedOut,
 }
 
-/// Where a command's output is kept.
-pub(crate) struct Log {
+/// The file that gets a command's output.
+pub(crate) struct CommandLog {
     pub(crate) file: File,
-    /// Whether it is shown, too.
+    /// Whether the output is shown, too.
     pub(crate) is_shown: bool,
 }
 
-impl Log {
-    fn say(&mut self, piece: &[u8]) -> io::Result<()> {
+impl CommandLog {
+    fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         self.file.write_all(piece)?;
         if self.is_shown {
             let mut shown = io::stdout().lock();
@@ -50,21 +50,24 @@ impl Log {
     }
 }
 
-impl Line {
-    pub(crate) fn new(program: impl Into<OsString>) -> Line {
-        Line {
+impl CommandLine {
+    pub(crate) fn new(program: impl Into<OsString>) -> CommandLine {
+        CommandLine {
             program: program.into(),
             args: Vec::new(),
             env: Vec::new(),
         }
     }
 
-    pub(crate) fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Line {
+    pub(crate) fn args<A: Into<OsString>>(
+        mut self,
+        args: impl IntoIterator<Item = A>,
+    ) -> CommandLine {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Line {
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> CommandLine {
         self.env.push((name, value.into()));
         self
     }
@@ -81,7 +84,7 @@ impl Line {
         }
     }
 
-    /// Runs with all that it says in the file `log`; whether it ended well.
+    /// Runs with all output in the file `log`. Returns whether it succeeded.
     pub(crate) fn status_apart(&self, log: &Path) -> bool {
         let ran = File::create(log).and_then(|file| {
             let mut command = self.command();
@@ -100,9 +103,13 @@ impl Line {
         }
     }
 
-    /// Runs until it ends or `deadline` comes; what it says goes to `log`.
-    pub(crate) fn run(&self, log: &mut Log, deadline: Instant) -> io::Result<Ending> {
-        log.say(format!("$ {self}\n").as_bytes())?;
+    /// Runs until it ends or `deadline` comes. Its output goes to `log`.
+    pub(crate) fn run(
+        &self,
+        log: &mut CommandLog,
+        deadline: Instant,
+    ) -> io::Result<CommandOutcome> {
+        log.write(format!("$ {self}\n").as_bytes())?;
         let (reader, writer) = io::pipe()?;
         let mut command = self.command();
         command
@@ -114,8 +121,8 @@ impl Line {
         match spawned {
             Ok(child) => follow(child, reader, log, deadline),
             Err(error) => {
-                log.say(format!("cannot start it: {error}\n").as_bytes())?;
-                Ok(Ending::Bad)
+                log.write(format!("cannot start it: {error}\n").as_bytes())?;
+                Ok(CommandOutcome::Failed)
             }
         }
     }
@@ -130,7 +137,7 @@ impl Line {
     }
 }
 
-impl std::fmt::Display for Line {
+impl std::fmt::Display for CommandLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (name, value) in &self.env {
             write!(f, "{name}={} ", value.display())?;
@@ -145,27 +152,31 @@ impl std::fmt::Display for Line {
 fn follow(
     mut child: Child,
     reader: impl Read + Send + 'static,
-    log: &mut Log,
+    log: &mut CommandLog,
     deadline: Instant,
-) -> io::Result<Ending> {
+) -> io::Result<CommandOutcome> {
     let pieces = pieces_of(reader);
     loop {
         match pieces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(piece) => log.say(&piece)?,
+            Ok(piece) => log.write(&piece)?,
             Err(RecvTimeoutError::Timeout) => {
                 machine::end_tree(child.id());
                 child.wait()?;
-                log.say(b"\nended: it ran past its time limit\n")?;
-                return Ok(Ending::TooLong);
+                log.write(b"\nended: it ran past its time limit\n")?;
+                return Ok(CommandOutcome::TimedOut);
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     let good = child.wait()?.success();
-    Ok(if good { Ending::Good } else { Ending::Bad })
+    Ok(if good {
+        CommandOutcome::Succeeded
+    } else {
+        CommandOutcome::Failed
+    })
 }
 
-/// What `reader` yields, piece by piece, from a thread of its own.
+/// The output of `reader`, piece by piece, read by a separate thread.
 fn pieces_of(mut reader: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::sync_channel(PIECES_MAX);
     thread::spawn(move || {
@@ -179,5 +190,5 @@ fn pieces_of(mut reader: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> 
     receiver
 }
 
-/// Pieces of output that may wait to be written.
+/// The most pieces of output that wait to be written.
 const PIECES_MAX: usize = 64;

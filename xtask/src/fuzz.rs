@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::checkout::root;
-use crate::command::Line;
+use crate::command::CommandLine;
 use crate::machine;
 
 /// Every target of `fuzz/`.
@@ -16,28 +16,28 @@ pub(crate) const TARGETS: [&str; 9] = [
     "text", "meta", "binary", "config", "nbd", "ring", "save", "traces", "virtio",
 ];
 
-/// What makes the compiler count edges and comparisons for libFuzzer.
+/// Options that make the compiler count edges and comparisons for libFuzzer.
 const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// Largest input that is tried, in bytes.
+/// The largest input to try, in bytes.
 const INPUT_MAX: &str = "-max_len=4096";
 
-/// A single input may take this long, in seconds.
+/// The most seconds that a single input may take.
 const INPUT_SECONDS_MAX: &str = "-timeout=10";
 
-/// Builds a target and runs it on its seeds for so many seconds. What it finds stays in
-/// `target/fuzz/found/TARGET`, an input that breaks it in `target/fuzz/broken/`.
+/// Builds a target and runs it on its seeds for this many seconds. Its findings stay in `target/fuzz/found/TARGET`. An
+/// input that breaks it stays in `target/fuzz/broken/`.
 pub(crate) fn run(target: &str, seconds: &str) -> ExitCode {
     ready(&["--bin", target], &[target])
         .map_or_else(|code| code, |place| line(&place, target, seconds).status())
 }
 
-/// Builds all targets at once and runs each on its seeds for so many seconds, one a core at a time. What each says is shown when
-/// it has ended.
+/// Builds all targets at once, and runs each on its seeds for this many seconds, one per core at a time. The output of
+/// each is shown when it has ended.
 pub(crate) fn run_all(seconds: &str) -> ExitCode {
     let place = match ready(&["--bins"], &TARGETS) {
         Ok(place) => place,
@@ -57,23 +57,23 @@ pub(crate) fn run_all(seconds: &str) -> ExitCode {
     }
 }
 
-/// Runs a target with a log of its own, and shows it; whether it found nothing.
-fn run_apart(place: &Place, target: &str, seconds: &str) -> bool {
+/// Runs a target with a separate log, and shows the log. Returns whether it found nothing.
+fn run_apart(place: &FuzzBuild, target: &str, seconds: &str) -> bool {
     let log = place.folder.join(format!("{target}.log"));
     let well = line(place, target, seconds).status_apart(&log);
-    let said = fs::read_to_string(&log).unwrap_or_default();
-    println!("\n---- {target}\n{said}");
+    let output = fs::read_to_string(&log).unwrap_or_default();
+    println!("\n---- {target}\n{output}");
     well
 }
 
 /// Where the targets are built.
-struct Place {
+struct FuzzBuild {
     folder: PathBuf,
     triple: String,
 }
 
 /// Builds what `bins` chooses, and makes the folders for `targets`.
-fn ready(bins: &[&str], targets: &[&str]) -> Result<Place, ExitCode> {
+fn ready(bins: &[&str], targets: &[&str]) -> Result<FuzzBuild, ExitCode> {
     let Some(triple) = machine::triple() else {
         eprintln!("rustc does not say for which target it builds");
         return Err(ExitCode::FAILURE);
@@ -90,15 +90,15 @@ fn ready(bins: &[&str], targets: &[&str]) -> Result<Place, ExitCode> {
     }
     let built = build(bins, &triple, &folder).status();
     match built == ExitCode::SUCCESS {
-        true => Ok(Place { folder, triple }),
+        true => Ok(FuzzBuild { folder, triple }),
         false => Err(built),
     }
 }
 
-fn line(place: &Place, target: &str, seconds: &str) -> Line {
-    let Place { folder, triple } = place;
+fn line(place: &FuzzBuild, target: &str, seconds: &str) -> CommandLine {
+    let FuzzBuild { folder, triple } = place;
     let broken = folder.join("broken");
-    Line::new(folder.join(triple).join("release").join(target))
+    CommandLine::new(folder.join(triple).join("release").join(target))
         .args([
             &folder.join("found").join(target),
             &root().join("fuzz/seeds").join(target),
@@ -115,9 +115,9 @@ fn line(place: &Place, target: &str, seconds: &str) -> Line {
         ])
 }
 
-/// With `--target`, build scripts and procedural macros are built without instrumentation.
-fn build(bins: &[&str], triple: &str, folder: &Path) -> Line {
-    Line::new("cargo")
+/// The command that builds. With `--target`, build scripts and procedural macros are built without instrumentation.
+fn build(bins: &[&str], triple: &str, folder: &Path) -> CommandLine {
+    CommandLine::new("cargo")
         .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"])
         .args(bins.iter().copied())
         .args(["--target", triple, "--target-dir"])

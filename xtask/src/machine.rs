@@ -1,4 +1,4 @@
-//! What this machine has: programs, and the processes that a command left behind.
+//! What this machine has: programs, and processes that a command left behind.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,7 +11,7 @@ pub(crate) fn has(program: &str) -> bool {
         .is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
-/// Whether a step that cannot run is an error: in CI everything has to run.
+/// Whether a step that cannot run is an error. In CI everything has to run.
 pub(crate) fn is_strict() -> bool {
     env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
@@ -31,7 +31,7 @@ pub(crate) fn end_tree(pid: u32) {
     let mut doomed = descendants(pid);
     doomed.insert(0, pid);
     for pid in doomed {
-        // Those that ended by themselves meanwhile are no loss.
+        // It does not matter if some ended by themselves meanwhile.
         let _ = Command::new("kill")
             .args(["-KILL", &pid.to_string()])
             .output();
@@ -69,7 +69,7 @@ fn children_by_parent() -> BTreeMap<u32, Vec<u32>> {
     children
 }
 
-/// The parent's pid in a line of /proc/PID/stat. The name before it stands in brackets and may hold anything.
+/// The parent's pid in a line of /proc/PID/stat. The name before it stands in brackets and may contain anything.
 fn parent_in(stat: &str) -> Option<u32> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(1)?.parse().ok()

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask ci|tidy|fmt|soak`.
+//! The project's own tasks: `cargo xtask ci|tidy|fmt|soak`.
 
 mod checkout;
 mod ci;
@@ -22,7 +22,9 @@ fn main() -> ExitCode {
         Some((&"ci", rest)) => ci::run(rest),
         Some((&"tidy", [])) => tidy::run(&root()),
         Some((&"tidy", ["--circles"])) => tidy::show_circles(&root()),
-        Some((&"fmt", [])) => command::Line::new("cargo").args(["fmt", "--all"]).status(),
+        Some((&"fmt", [])) => command::CommandLine::new("cargo")
+            .args(["fmt", "--all"])
+            .status(),
         Some((&"soak", rest)) => soak::run(rest),
         Some((&"fuzz", ["all", seconds])) => fuzz::run_all(seconds),
         Some((&"fuzz", [target, seconds])) => fuzz::run(target, seconds),

@@ -1,29 +1,29 @@
-//! `cargo xtask soak`: the long forms of the checks. What came of each one's last run is kept in `docs/soak.md`.
+//! `cargo xtask soak`: the long forms of the checks. `docs/soak.md` keeps the result of each one's last run.
 
 use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::checkout::root;
-use crate::command::Line;
-use crate::step::{Lane, Ran, Step};
+use crate::command::CommandLine;
+use crate::step::{CheckStep, StepLane, StepReport};
 use crate::{ci, fuzz, summary, usage};
 
-/// Where it is kept.
+/// The page of results.
 const PAGE: &str = "docs/soak.md";
 
-/// Where the steps' logs are.
+/// The folder of the steps' logs.
 const LOGS: &str = "target/soak";
 
-/// Steps that take as long as they are told to.
+/// Steps whose duration is an option.
 const TIMED: [&str; 2] = ["fuzz", "clients"];
 
-/// Minutes for each fuzz target and each random client run, unless asked otherwise.
+/// Minutes per fuzz target and per random client run, unless asked otherwise.
 const MINUTES: u64 = 30;
 
-/// Runs the long steps that `words` ask for, all of them by default.
+/// Runs the long steps that `words` ask for, by default all of them.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
-    let Some((only, minutes)) = asked_for(words) else {
+    let Some((only, minutes)) = parse_args(words) else {
         return usage::wrong();
     };
     let steps = ci::chosen(steps(minutes), &only);
@@ -31,15 +31,15 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
     let ran = ci::run_all(&steps, &root().join(LOGS));
     let together = started.elapsed();
     let before = fs::read_to_string(root().join(PAGE)).unwrap_or_default();
-    if let Err(error) = fs::write(root().join(PAGE), page(&before, &ran, minutes)) {
+    if let Err(error) = fs::write(root().join(PAGE), report(&before, &ran, minutes)) {
         eprintln!("cannot write {PAGE}: {error}");
         return ExitCode::FAILURE;
     }
     summary::close(&ran, together)
 }
 
-/// What is kept of a run, and of the last runs of the steps that it left out.
-fn page(before: &str, ran: &[Ran], minutes: u64) -> String {
+/// The report of a run, with the last results of the steps that it left out.
+fn report(before: &str, ran: &[StepReport], minutes: u64) -> String {
     let is_again = |row: &str| {
         ran.iter()
             .any(|ran| row.split(' ').next() == Some(ran.name))
@@ -60,7 +60,7 @@ fn page(before: &str, ran: &[Ran], minutes: u64) -> String {
     )
 }
 
-fn row(ran: &Ran, minutes: u64) -> String {
+fn row(ran: &StepReport, minutes: u64) -> String {
     let row = summary::row(ran);
     match TIMED.contains(&ran.name) {
         true => format!("{row} --minutes {minutes}"),
@@ -68,7 +68,7 @@ fn row(ran: &Ran, minutes: u64) -> String {
     }
 }
 
-fn asked_for(words: &[&str]) -> Option<(Vec<String>, u64)> {
+fn parse_args(words: &[&str]) -> Option<(Vec<String>, u64)> {
     let mut only = Vec::new();
     let mut minutes = MINUTES;
     let mut words = words.iter();
@@ -82,19 +82,20 @@ fn asked_for(words: &[&str]) -> Option<(Vec<String>, u64)> {
     Some((only, minutes))
 }
 
-fn steps(minutes: u64) -> Vec<Step> {
+fn steps(minutes: u64) -> Vec<CheckStep> {
     let seconds = (minutes * 60).to_string();
-    let fuzz = |target| Line::new("cargo").args(["xtask", "fuzz", target, &seconds]);
-    let random = Line::new(root().join("tests/clients/python/run"))
+    let fuzz = |target| CommandLine::new("cargo").args(["xtask", "fuzz", target, &seconds]);
+    let random = CommandLine::new(root().join("tests/clients/python/run"))
         .args(["-k", "random"])
         .env("NODE_PROGRAM", root().join("target/release/sublet"))
         .env("RANDOM_SECONDS", &seconds);
-    let build = Line::new("cargo").args(["build", "--release", "--locked", "--package", "sublet"]);
-    let step = |name, lines: Vec<Line>| Step {
+    let build =
+        CommandLine::new("cargo").args(["build", "--release", "--locked", "--package", "sublet"]);
+    let step = |name, lines: Vec<CommandLine>| CheckStep {
         name,
         needs: &["c++", "python3"],
         seconds_quiet: minutes * 60 * lines.len() as u64 + 600,
-        lane: Lane::Building,
+        lane: StepLane::Building,
         lines,
     };
     vec![
@@ -106,10 +107,11 @@ fn steps(minutes: u64) -> Vec<Step> {
     ]
 }
 
-/// Seconds that the long forms with real guests take when quiet: 50 power cuts; 20 deaths of the server for each way in.
+/// Seconds that the long forms with real guests take on a quiet machine: 50 power cuts, and 20 deaths of the server per
+/// way in.
 const VM_SECONDS_QUIET: u64 = 2400;
 
-/// What it takes to boot guests whose power goes.
+/// The programs that are needed to boot guests whose power is cut.
 const CUT_NEEDS: &[&str] = &[
     "qemu-system-x86_64",
     "busybox",
@@ -120,29 +122,34 @@ const CUT_NEEDS: &[&str] = &[
     "e2fsck",
 ];
 
-/// Real guests: the long form of the tests whose names say so.
-fn guests(name: &'static str, needs: &'static [&'static str], tests: &str, build: Line) -> Step {
+/// Real guests: the long form of the tests whose names contain it.
+fn guests(
+    name: &'static str,
+    needs: &'static [&'static str],
+    tests: &str,
+    build: CommandLine,
+) -> CheckStep {
     let program = root().join("target/release/sublet");
     let run = ci::guests(&program).args(["-k", tests]).env("VM_LONG", "1");
-    Step {
+    CheckStep {
         name,
         needs,
         seconds_quiet: VM_SECONDS_QUIET,
-        lane: Lane::Building,
+        lane: StepLane::Building,
         lines: vec![build, run],
     }
 }
 
 /// The Debian package, with the tool that makes it.
-fn deb() -> Vec<Line> {
+fn deb() -> Vec<CommandLine> {
     let tools = root().join("target/tools");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(tools.join("bin")).chain(std::env::split_paths(&path));
     let path = std::env::join_paths(folders).unwrap_or(path.clone());
-    let install = Line::new("cargo").args(["install", "--locked", "cargo-deb", "--root"]);
+    let install = CommandLine::new("cargo").args(["install", "--locked", "cargo-deb", "--root"]);
     vec![
         install.args([&tools]),
-        Line::new(root().join("packaging/build-deb")).env("PATH", path),
+        CommandLine::new(root().join("packaging/build-deb")).env("PATH", path),
     ]
 }
 
@@ -151,18 +158,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::step::Outcome;
+    use crate::step::StepOutcome;
 
     #[test]
     fn a_run_of_some_steps_leaves_the_others_rows() {
-        let ran = |name| Ran {
+        let ran = |name| StepReport {
             name,
-            outcome: Outcome::Passed,
+            outcome: StepOutcome::Passed,
             took: Duration::from_secs(61),
             log: root().join(LOGS).join(format!("{name}.log")),
         };
-        let first = page("", &[ran("vm"), ran("fuzz")], 30);
-        let second = page(&first, &[ran("cuts"), ran("fuzz")], 2);
+        let first = report("", &[ran("vm"), ran("fuzz")], 30);
+        let second = report(&first, &[ran("cuts"), ran("fuzz")], 2);
         let rows: Vec<&str> = second.lines().filter(|line| line.contains(LOGS)).collect();
         assert_eq!(
             rows,
@@ -177,9 +184,9 @@ mod tests {
     #[test]
     fn words_become_steps_and_minutes() {
         assert_eq!(
-            asked_for(&["--only", "fuzz", "--minutes", "2"]),
+            parse_args(&["--only", "fuzz", "--minutes", "2"]),
             Some((vec!["fuzz".into()], 2))
         );
-        assert_eq!(asked_for(&["--minutes", "two"]), None);
+        assert_eq!(parse_args(&["--minutes", "two"]), None);
     }
 }

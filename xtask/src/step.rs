@@ -1,74 +1,74 @@
-//! A step of a chore: commands that run one after the other, with a log and a time limit.
+//! A step of a task: commands that run one after the other, with a log and a time limit.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::command::{Ending, Line, Log};
+use crate::command::{CommandLine, CommandLog, CommandOutcome};
 use crate::machine;
 
-/// What is run, and what it takes.
-pub(crate) struct Step {
-    /// What `--only` calls it.
+/// A step and its requirements.
+pub(crate) struct CheckStep {
+    /// Its name for `--only`.
     pub(crate) name: &'static str,
     /// Programs without which it is skipped.
     pub(crate) needs: &'static [&'static str],
-    /// Seconds that it takes at most on two quiet cores beside the other lane, with nothing built before.
+    /// The most seconds that it takes on two quiet cores beside the other lane, with nothing built before.
     pub(crate) seconds_quiet: u64,
-    /// Where it runs.
-    pub(crate) lane: Lane,
-    /// What it runs.
-    pub(crate) lines: Vec<Line>,
+    /// The lane in which it runs.
+    pub(crate) lane: StepLane,
+    /// The commands that it runs.
+    pub(crate) lines: Vec<CommandLine>,
 }
 
 /// Steps of one lane run one after the other. The two lanes run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// What builds, and what takes all cores. It is seen as it runs.
+pub(crate) enum StepLane {
+    /// Steps that build or take all cores. Their output is shown as they run.
     Building,
-    /// What waits for clients and clocks most of the time, with the program that the other lane built. Only its log has
-    /// what it says.
+    /// Steps that mostly wait for clients and clocks, with the program that the other lane built. Their output goes to
+    /// their log only.
     Waiting,
 }
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Every command ended well.
+pub(crate) enum StepOutcome {
+    /// Every command succeeded.
     Passed,
-    /// This command did not.
+    /// This command failed.
     Failed(String),
     /// This command ran past the limit.
-    TooLong(String),
+    TimedOut(String),
     /// These programs are missing.
     Skipped(Vec<&'static str>),
-    /// Its log could not be written, or its commands not followed.
+    /// Its log could not be written, or its commands could not be followed.
     Broken(String),
 }
 
-/// A step that was run.
-pub(crate) struct Ran {
+/// The report of a step.
+pub(crate) struct StepReport {
     pub(crate) name: &'static str,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: StepOutcome,
     pub(crate) took: Duration,
     pub(crate) log: PathBuf,
 }
 
-/// A step may take so many times as long as on two quiet cores: other work beside it is no failure.
+/// A step may take this many times as long as on two quiet cores: other work beside it is no failure.
 const TIMES_QUIET: u64 = 3;
 
-/// The shortest limit, in seconds: what takes no time when quiet may wait for the rest of the machine.
+/// The shortest limit, in seconds. A step that takes no time on a quiet machine may wait for the rest of the machine.
 const LIMIT_MIN: u64 = 120;
 
-impl Step {
-    /// After so long it is ended, and has failed.
+impl CheckStep {
+    /// After this time the step is ended, and has failed.
     pub(crate) fn limit(&self) -> Duration {
         Duration::from_secs((self.seconds_quiet * TIMES_QUIET).max(LIMIT_MIN))
     }
 
-    /// Runs it; its log goes to `folder`.
-    pub(crate) fn run(&self, folder: &Path) -> Ran {
+    /// Runs the step. Its log goes to `folder`.
+    pub(crate) fn run(&self, folder: &Path) -> StepReport {
         let started = Instant::now();
         let log = folder.join(format!("{}.log", self.name));
         let missing: Vec<_> = self
@@ -79,11 +79,11 @@ impl Step {
             .collect();
         let outcome = if missing.is_empty() {
             self.follow(&log, started)
-                .unwrap_or_else(|error| Outcome::Broken(error.to_string()))
+                .unwrap_or_else(|error| StepOutcome::Broken(error.to_string()))
         } else {
-            Outcome::Skipped(missing)
+            StepOutcome::Skipped(missing)
         };
-        Ran {
+        StepReport {
             name: self.name,
             outcome,
             took: started.elapsed(),
@@ -91,33 +91,33 @@ impl Step {
         }
     }
 
-    fn follow(&self, log: &Path, started: Instant) -> io::Result<Outcome> {
+    fn follow(&self, log: &Path, started: Instant) -> io::Result<StepOutcome> {
         if let Some(folder) = log.parent() {
             fs::create_dir_all(folder)?;
         }
-        let mut log = Log {
+        let mut log = CommandLog {
             file: File::create(log)?,
-            is_shown: self.lane == Lane::Building,
+            is_shown: self.lane == StepLane::Building,
         };
         let deadline = started + self.limit();
         for line in &self.lines {
             match line.run(&mut log, deadline)? {
-                Ending::Good => {}
-                Ending::Bad => return Ok(Outcome::Failed(line.to_string())),
-                Ending::TooLong => return Ok(Outcome::TooLong(line.to_string())),
+                CommandOutcome::Succeeded => {}
+                CommandOutcome::Failed => return Ok(StepOutcome::Failed(line.to_string())),
+                CommandOutcome::TimedOut => return Ok(StepOutcome::TimedOut(line.to_string())),
             }
         }
-        Ok(Outcome::Passed)
+        Ok(StepOutcome::Passed)
     }
 }
 
-impl Outcome {
-    /// Whether the chore may call itself good with it.
+impl StepOutcome {
+    /// Whether the task may still succeed with this outcome.
     pub(crate) fn is_good(&self) -> bool {
         match self {
-            Outcome::Passed => true,
-            Outcome::Skipped(_) => !machine::is_strict(),
-            Outcome::Failed(_) | Outcome::TooLong(_) | Outcome::Broken(_) => false,
+            StepOutcome::Passed => true,
+            StepOutcome::Skipped(_) => !machine::is_strict(),
+            StepOutcome::Failed(_) | StepOutcome::TimedOut(_) | StepOutcome::Broken(_) => false,
         }
     }
 }
@@ -126,21 +126,21 @@ impl Outcome {
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Line {
-        Line::new("sh").args(["-c", script])
+    fn shell(script: &str) -> CommandLine {
+        CommandLine::new("sh").args(["-c", script])
     }
 
-    fn step(needs: &'static [&'static str], lines: Vec<Line>) -> Step {
-        Step {
+    fn step(needs: &'static [&'static str], lines: Vec<CommandLine>) -> CheckStep {
+        CheckStep {
             name: "a-step",
             needs,
             seconds_quiet: 60,
-            lane: Lane::Waiting,
+            lane: StepLane::Waiting,
             lines,
         }
     }
 
-    fn run(needs: &'static [&'static str], lines: Vec<Line>) -> (Outcome, String) {
+    fn run(needs: &'static [&'static str], lines: Vec<CommandLine>) -> (StepOutcome, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let ran = step(needs, lines).run(folder.path());
         let log = fs::read_to_string(ran.log).unwrap_or_default();
@@ -153,7 +153,7 @@ mod tests {
             &[],
             vec![shell("echo one; echo two >&2"), shell("echo three")],
         );
-        assert_eq!(outcome, Outcome::Passed);
+        assert_eq!(outcome, StepOutcome::Passed);
         for word in ["one\n", "two\n", "three\n"] {
             assert!(log.contains(word), "{word} is missing in {log}");
         }
@@ -162,14 +162,14 @@ mod tests {
     #[test]
     fn a_step_stops_at_the_first_command_that_fails() {
         let (outcome, log) = run(&[], vec![shell("exit 3"), shell("echo after")]);
-        assert!(matches!(outcome, Outcome::Failed(_)));
+        assert!(matches!(outcome, StepOutcome::Failed(_)));
         assert!(!log.contains("after\n"));
     }
 
     #[test]
     fn a_program_that_cannot_start_fails_its_step() {
-        let (outcome, log) = run(&[], vec![Line::new("no-program-has-this-name")]);
-        assert!(matches!(outcome, Outcome::Failed(_)));
+        let (outcome, log) = run(&[], vec![CommandLine::new("no-program-has-this-name")]);
+        assert!(matches!(outcome, StepOutcome::Failed(_)));
         assert!(log.contains("cannot start it"));
     }
 
@@ -179,14 +179,14 @@ mod tests {
         let log = folder.path().join("a-step.log");
         let long_ago = Instant::now() - step(&[], Vec::new()).limit();
         let outcome = step(&[], vec![shell("sleep 600; true")]).follow(&log, long_ago);
-        assert!(matches!(outcome, Ok(Outcome::TooLong(_))));
+        assert!(matches!(outcome, Ok(StepOutcome::TimedOut(_))));
     }
 
     #[test]
     fn a_limit_is_three_times_what_a_quiet_machine_takes_and_two_minutes_at_least() {
         let limit = |seconds_quiet| {
             let lines = Vec::new();
-            let step = Step {
+            let step = CheckStep {
                 seconds_quiet,
                 ..step(&[], lines)
             };
@@ -198,6 +198,9 @@ mod tests {
     #[test]
     fn a_step_that_lacks_a_program_is_skipped_and_says_which() {
         let (outcome, _) = run(&["sh", "no-program-has-this-name"], vec![shell("exit 1")]);
-        assert_eq!(outcome, Outcome::Skipped(vec!["no-program-has-this-name"]));
+        assert_eq!(
+            outcome,
+            StepOutcome::Skipped(vec!["no-program-has-this-name"])
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What is said at the end of a chore: each step, how it ended, how long it took, where its log is.
+//! The summary at the end of a task: each step, how it ended, how long it took, and where its log is.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::machine;
-use crate::step::{Outcome, Ran};
+use crate::step::{StepOutcome, StepReport};
 
 /// Lines of a failed step's log that are shown again at the end.
 const LOG_TAIL_LINES: usize = 60;
@@ -14,13 +14,13 @@ const LOG_TAIL_LINES: usize = 60;
 /// Characters shown of the reason why a test failed.
 const REASON_MAX: usize = 600;
 
-/// Prints the summary of steps that took so long together; the code is good when every step is.
-pub(crate) fn close(ran: &[Ran], together: Duration) -> ExitCode {
+/// Prints the summary of steps that took `together` in total. The exit code is good if every step is.
+pub(crate) fn close(ran: &[StepReport], together: Duration) -> ExitCode {
     for failed in ran.iter().filter(|step| !step.outcome.is_good()) {
         show_tail(failed);
     }
     println!("\n{}", table(ran, together));
-    say_skipped(ran);
+    print_skipped(ran);
     println!("{}", closing_line(ran));
     if !ran.is_empty() && ran.iter().all(|step| step.outcome.is_good()) {
         ExitCode::SUCCESS
@@ -29,8 +29,8 @@ pub(crate) fn close(ran: &[Ran], together: Duration) -> ExitCode {
     }
 }
 
-/// How a step ended.
-pub(crate) fn row(ran: &Ran) -> String {
+/// The row of a step.
+pub(crate) fn row(ran: &StepReport) -> String {
     format!(
         "{:<16} {:<9} {:>6}  {}",
         ran.name,
@@ -40,20 +40,20 @@ pub(crate) fn row(ran: &Ran) -> String {
     )
 }
 
-/// What stands over the rows.
+/// The head of the table.
 pub(crate) fn head() -> String {
     format!("{:<16} {:<9} {:>6}  {}", "step", "result", "time", "log")
 }
 
-/// One row a step, and what all took together: less than the sum, where steps ran side by side.
-pub(crate) fn table(ran: &[Ran], together: Duration) -> String {
+/// One row per step, and the total time. It is less than the sum if steps ran side by side.
+pub(crate) fn table(ran: &[StepReport], together: Duration) -> String {
     let mut rows = vec![head()];
     rows.extend(ran.iter().map(row));
     rows.push(format!("{:<16} {:<9} {:>6}", "all", "", clock(together)));
     rows.join("\n")
 }
 
-fn show_tail(step: &Ran) {
+fn show_tail(step: &StepReport) {
     println!(
         "\n==== {} {}: {}",
         step.name,
@@ -75,8 +75,8 @@ fn show_tail(step: &Ran) {
     }
 }
 
-/// Which tests failed, as `cargo test` says it, and why, where they panicked: what ran after them may have filled the end of
-/// the log.
+/// The tests that failed, as `cargo test` names them, and why, if they panicked. Tests that ran after them may have
+/// filled the end of the log.
 fn failures<'a>(lines: &[&'a str]) -> Vec<String> {
     let name = |line: &'a str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED");
     let failed: Vec<_> = lines.iter().filter_map(|line| name(line)).collect();
@@ -91,42 +91,45 @@ fn failures<'a>(lines: &[&'a str]) -> Vec<String> {
     names.chain(why).collect()
 }
 
-fn say_skipped(ran: &[Ran]) {
+fn print_skipped(ran: &[StepReport]) {
     for step in ran {
-        if let Outcome::Skipped(_) = step.outcome {
+        if let StepOutcome::Skipped(_) = step.outcome {
             println!("skipped {}: {}", step.name, reason(&step.outcome));
         }
     }
 }
 
-/// How many steps ended how.
-pub(crate) fn closing_line(ran: &[Ran]) -> String {
+/// How many steps ended in which way.
+pub(crate) fn closing_line(ran: &[StepReport]) -> String {
     let skipped = ran
         .iter()
-        .filter(|s| matches!(s.outcome, Outcome::Skipped(_)))
+        .filter(|s| matches!(s.outcome, StepOutcome::Skipped(_)))
         .count();
-    let passed = ran.iter().filter(|s| s.outcome == Outcome::Passed).count();
+    let passed = ran
+        .iter()
+        .filter(|s| s.outcome == StepOutcome::Passed)
+        .count();
     let failed = ran.len() - passed - skipped;
     format!("{passed} passed, {failed} failed, {skipped} skipped")
 }
 
-fn word(outcome: &Outcome) -> &'static str {
+fn word(outcome: &StepOutcome) -> &'static str {
     match outcome {
-        Outcome::Passed => "passed",
-        Outcome::Failed(_) | Outcome::Broken(_) => "FAILED",
-        Outcome::TooLong(_) => "TOO LONG",
-        Outcome::Skipped(_) if machine::is_strict() => "MISSING",
-        Outcome::Skipped(_) => "skipped",
+        StepOutcome::Passed => "passed",
+        StepOutcome::Failed(_) | StepOutcome::Broken(_) => "FAILED",
+        StepOutcome::TimedOut(_) => "TOO LONG",
+        StepOutcome::Skipped(_) if machine::is_strict() => "MISSING",
+        StepOutcome::Skipped(_) => "skipped",
     }
 }
 
-fn reason(outcome: &Outcome) -> String {
+fn reason(outcome: &StepOutcome) -> String {
     match outcome {
-        Outcome::Passed => String::new(),
-        Outcome::Failed(line) => format!("this command failed: {line}"),
-        Outcome::TooLong(line) => format!("ended at the step's time limit: {line}"),
-        Outcome::Skipped(missing) => format!("not on this machine: {}", missing.join(", ")),
-        Outcome::Broken(error) => format!("could not be followed: {error}"),
+        StepOutcome::Passed => String::new(),
+        StepOutcome::Failed(line) => format!("this command failed: {line}"),
+        StepOutcome::TimedOut(line) => format!("ended at the step's time limit: {line}"),
+        StepOutcome::Skipped(missing) => format!("not on this machine: {}", missing.join(", ")),
+        StepOutcome::Broken(error) => format!("could not be followed: {error}"),
     }
 }
 
@@ -145,8 +148,8 @@ fn short(log: &Path) -> std::path::Display<'_> {
 mod tests {
     use super::*;
 
-    fn ran(name: &'static str, outcome: Outcome, secs: u64) -> Ran {
-        Ran {
+    fn ran(name: &'static str, outcome: StepOutcome, secs: u64) -> StepReport {
+        StepReport {
             name,
             outcome,
             took: Duration::from_secs(secs),
@@ -157,17 +160,20 @@ mod tests {
     #[test]
     fn the_closing_line_counts_each_kind() {
         let all = [
-            ran("a", Outcome::Passed, 1),
-            ran("b", Outcome::Failed("false".into()), 2),
-            ran("c", Outcome::TooLong("sleep".into()), 2),
-            ran("d", Outcome::Skipped(vec!["go"]), 0),
+            ran("a", StepOutcome::Passed, 1),
+            ran("b", StepOutcome::Failed("false".into()), 2),
+            ran("c", StepOutcome::TimedOut("sleep".into()), 2),
+            ran("d", StepOutcome::Skipped(vec!["go"]), 0),
         ];
         assert_eq!(closing_line(&all), "1 passed, 2 failed, 1 skipped");
     }
 
     #[test]
     fn the_table_has_a_row_a_step_and_the_time_of_all() {
-        let steps = [ran("a", Outcome::Passed, 61), ran("b", Outcome::Passed, 2)];
+        let steps = [
+            ran("a", StepOutcome::Passed, 61),
+            ran("b", StepOutcome::Passed, 2),
+        ];
         let table = table(&steps, Duration::from_secs(62));
         assert_eq!(table.lines().count(), 4);
         assert!(table.contains("1:01"));

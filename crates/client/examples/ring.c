@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pages of the batch: as many as a read-ahead of 128 KiB. */
+/* Pages of the batch, as many as a read-ahead of 128 KiB. */
 enum { PAGES = 32 };
 
-/* Says what went wrong, and where, if something did. */
+/* Prints what went wrong, and where, if something did. */
 static int check(const char *what, int code)
 {
     if (code < 0) {
@@ -32,7 +32,7 @@ static sublet_key key(uint64_t pool, uint32_t index)
     return key;
 }
 
-/* One page there and back. An ephemeral pool's hit takes the page. */
+/* Stores one page and fetches it. An ephemeral pool's hit takes the page. */
 static void alone(sublet_ring *ring, uint64_t pool)
 {
     unsigned char page[SUBLET_PAGE_BYTES];
@@ -45,7 +45,7 @@ static void alone(sublet_ring *ring, uint64_t pool)
     printf("get again: %s\n", second == SUBLET_OK ? "hit" : "miss");
 }
 
-/* Many pages in one message, filled and read where they lie. */
+/* Sends many pages in one batch. They are filled and read in place. */
 static void together(sublet_ring *ring, uint64_t pool)
 {
     int hits = 0;
@@ -74,7 +74,7 @@ static void together(sublet_ring *ring, uint64_t pool)
     printf("batch: %d of %d pages came back\n", hits, PAGES);
 }
 
-/* Pages at indices that follow each other travel as one request; so does what forgets them. */
+/* Sends pages at consecutive indices as one request, and flushes them as one. */
 static void runs(sublet_ring *ring, uint64_t pool)
 {
     void *pages;

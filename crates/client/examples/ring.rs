@@ -3,10 +3,10 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use sublet_client::ring::{Client, Get, Key, Page, Put};
+use sublet_client::ring::{Client, GetOutcome, Key, Page, PutOutcome};
 use sublet_types::{ObjectId, PageIndex, PoolFlags};
 
-/// Pages of the batch: as many as a read-ahead of 128 KiB.
+/// Pages of the batch, as many as a read-ahead of 128 KiB.
 const PAGES: u32 = 32;
 
 fn main() -> ExitCode {
@@ -38,12 +38,12 @@ fn show(socket: &std::path::Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One page there and back. An ephemeral pool's hit takes the page.
+/// Stores one page and fetches it. An ephemeral pool's hit takes the page.
 fn alone(client: &mut Client, key: Key) -> Result<(), Box<dyn Error>> {
     let mut page: Page = [42; 4096];
     match client.put(key, &page)? {
-        Put::Stored | Put::Replaced => println!("put: stored"),
-        Put::Refused(why) => println!("put: refused, {why}"),
+        PutOutcome::Stored | PutOutcome::Replaced => println!("put: stored"),
+        PutOutcome::Refused(why) => println!("put: refused, {why}"),
     }
     page.fill(0);
     let first = client.get(key, &mut page)?;
@@ -52,7 +52,7 @@ fn alone(client: &mut Client, key: Key) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Many pages in one message, filled and read where they lie.
+/// Sends many pages in one batch. They are filled and read in place.
 fn together(client: &mut Client, key: impl Fn(u32) -> Key) -> Result<(), Box<dyn Error>> {
     let mut batch = client.batch();
     for index in 0..PAGES {
@@ -67,7 +67,7 @@ fn together(client: &mut Client, key: impl Fn(u32) -> Key) -> Result<(), Box<dyn
     let answers = batch.run()?;
     let mut hits = 0;
     for (index, ticket) in tickets.into_iter().enumerate() {
-        if answers.get(ticket)? == Get::Hit {
+        if answers.get(ticket)? == GetOutcome::Hit {
             let page = answers.page(ticket).ok_or("a hit has its page")?;
             assert!(page.iter().all(|byte| *byte == index as u8));
             hits += 1;

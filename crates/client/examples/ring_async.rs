@@ -4,14 +4,14 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use sublet_client::ring::{AsyncClient, Get, Key};
+use sublet_client::ring::{AsyncClient, GetOutcome, Key};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 use tokio::task::JoinSet;
 
 /// Tasks, each with an object of its own.
 const TASKS: u64 = 4;
 
-/// Pages of a task's batch: as many as a read-ahead of 128 KiB.
+/// Pages of a task's batch, as many as a read-ahead of 128 KiB.
 const PAGES: u32 = 32;
 
 fn main() -> ExitCode {
@@ -34,9 +34,9 @@ fn main() -> ExitCode {
     }
 }
 
-type Failed = Box<dyn Error + Send + Sync>;
+type AnyError = Box<dyn Error + Send + Sync>;
 
-async fn show(socket: &std::path::Path) -> Result<(), Failed> {
+async fn show(socket: &std::path::Path) -> Result<(), AnyError> {
     let client = AsyncClient::connect(socket).await?;
     let pool = client.create_pool(PoolFlags::default(), None).await?;
     let mut tasks = JoinSet::new();
@@ -53,12 +53,12 @@ async fn show(socket: &std::path::Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Stores an object's pages in one batch and fetches them in another; says how many were there.
+/// Stores an object's pages in one batch and fetches them in another. Returns how many were there.
 async fn there_and_back(
     client: AsyncClient,
     pool: PoolId,
     object: ObjectId,
-) -> Result<u64, Failed> {
+) -> Result<u64, AnyError> {
     let key = |index| Key {
         pool,
         object,
@@ -77,7 +77,7 @@ async fn there_and_back(
     let answers = batch.run().await?;
     let mut hits = 0;
     for (index, ticket) in tickets.into_iter().enumerate() {
-        if answers.get(ticket)? == Get::Hit {
+        if answers.get(ticket)? == GetOutcome::Hit {
             let page = answers.page(ticket).ok_or("a hit has its page")?;
             assert!(page.iter().all(|byte| *byte == index as u8));
             hits += 1;

@@ -1,4 +1,4 @@
-//! A handle on a daemon's admin interface. Calls block; each has a connection of its own.
+//! A client of a daemon's admin interface. Its calls block, and each has a connection of its own.
 
 use std::error::Error;
 use std::io;
@@ -12,8 +12,8 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sublet_tls::{Authorities, Fault};
-use sublet_types::{DiskName, TenantName};
+use sublet_tls::{Authorities, CredentialError};
+use sublet_types::{DiskName, FreezeState, TenantName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
@@ -21,83 +21,85 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, ClientConfig};
 
-use crate::door::Door;
+use crate::admin_endpoint::AdminEndpoint;
 use crate::messages::{
-    AddDisk, AddTenant, AllowFolder, AskEvents, AskWhatIf, ChangePolicy, ChangeTenant, CopyReport,
-    DiskFolders, DiskStatus, Disks, Events, Explained, Freeze, Health, Lasts, OpenDisk, Policies,
-    Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, RestoreFile,
-    SaveFile, Settings, Status, TenantStatus, Tenants, WhatIf,
+    AddDisk, AddTenant, AllowFolder, ChangeLifetime, ChangePolicy, ChangeTenant, CopyReport,
+    DiskFolders, DiskList, DiskStatus, EventList, EventsQuery, Freeze, Health, OpenDiskRequest,
+    Policies, PolicyExplanation, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk,
+    ResizeDisk, RestoreFile, SaveFile, Settings, Status, TenantList, TenantStatus, WhatIf,
+    WhatIfQuery,
 };
 
-/// A handle on a daemon's admin interface.
+/// A client of a daemon's admin interface.
 pub struct Admin {
-    pub(crate) door: Door,
+    pub(crate) endpoint: AdminEndpoint,
     pub(crate) runtime: Runtime,
 }
 
-/// What a call goes over.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+/// The stream that a call uses.
+trait AdminStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> AdminStream for S {}
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// Nobody answers there, or not in time.
+pub enum AdminError {
+    /// Nobody answers at the endpoint, or not in time.
     #[error("no daemon answers at {door}: {source}")]
     Unreachable {
-        /// Where.
-        door: Door,
-        /// Why.
+        /// The endpoint.
+        door: AdminEndpoint,
+        /// The cause.
         source: io::Error,
     },
-    /// Somebody answers, whose certificate nobody vouches for.
+    /// The other side's certificate cannot be trusted.
     #[error("what answers at {door} cannot be trusted: {source}")]
     Untrusted {
-        /// Where.
-        door: Door,
+        /// The endpoint.
+        door: AdminEndpoint,
         /// What is wrong with its certificate.
         source: Box<rustls::Error>,
     },
-    /// Somebody answers there who is no admin interface over TCP.
+    /// The other side is no admin interface over TCP.
     #[error(
         "{what} answers at {door}; the admin interface over TCP is where the daemon's `[admin] tcp` says"
     )]
     Other {
-        /// Where.
-        door: Door,
-        /// Who.
-        what: Other,
+        /// The endpoint.
+        door: AdminEndpoint,
+        /// What the other side is.
+        what: UnexpectedListener,
     },
-    /// Certificate or token files are of no use.
+    /// The certificate or token files cannot be used.
     #[error("{0}")]
     Credentials(#[from] CredentialsError),
-    /// The daemon said no.
+    /// The daemon refused the call.
     #[error("{}", .0.error)]
     Refused(Refusal),
-    /// What came back makes no sense: another program, or another version.
+    /// The answer makes no sense. It comes from another program, or from another version.
     #[error("what answers at {0} does not speak this version of the admin interface")]
-    Garbled(Door),
+    Garbled(AdminEndpoint),
 }
 
-/// Who answers where an admin interface was looked for.
+/// What answers instead of an admin interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Other {
-    /// It speaks, but not TLS.
+pub enum UnexpectedListener {
+    /// A listener that does not speak TLS.
     #[error("a listener without TLS")]
     WithoutTls,
-    /// As an NBD or memcached listener may; an admin interface asks for a token.
+    /// A listener that asks for a client's certificate, as an NBD or memcached listener may. An admin interface asks
+    /// for a token instead.
     #[error("a listener that asks for a client's certificate, as no admin interface does,")]
     AsksForCertificate,
 }
 
-impl Other {
-    fn of(fault: &rustls::Error) -> Option<Other> {
+impl UnexpectedListener {
+    fn of(fault: &rustls::Error) -> Option<UnexpectedListener> {
         use rustls::AlertDescription::{BadCertificate, CertificateRequired};
         match fault {
-            rustls::Error::InvalidMessage(_) => Some(Other::WithoutTls),
+            rustls::Error::InvalidMessage(_) => Some(UnexpectedListener::WithoutTls),
             rustls::Error::AlertReceived(CertificateRequired | BadCertificate) => {
-                Some(Other::AsksForCertificate)
+                Some(UnexpectedListener::AsksForCertificate)
             }
             _ => None,
         }
@@ -110,15 +112,15 @@ pub enum CredentialsError {
     /// A file could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// The file.
+        /// The file's path.
         path: std::path::PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The authorities' file is of no use.
+    /// The authorities' file cannot be used.
     #[error(transparent)]
-    Authorities(#[from] Fault),
-    /// No name that a certificate can be for.
+    Authorities(#[from] CredentialError),
+    /// No certificate can be for such a name.
     #[error("{0:?} is no host name or address")]
     Name(String),
     /// The TLS library refused.
@@ -126,45 +128,45 @@ pub enum CredentialsError {
     Tls(#[from] rustls::Error),
 }
 
-/// An answer's largest size: the status of as many tenants as a daemon serves.
+/// The largest answer: the status of as many tenants as a daemon serves.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// More than a token takes, and what its file may say below it.
+/// The largest token file. It is larger than any token, because the file may contain more below its first line.
 const TOKEN_FILE_BYTES_MAX: u64 = 64 << 10;
-/// How long a connection may take to come about.
+/// How long connecting may take.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long an answer may take: an ordered release of a whole large host.
+/// How long an answer may take: as long as an ordered release of a whole large host.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(600);
 
-/// How long an answer is waited for.
+/// How long a call waits for its answer.
 #[derive(Clone, Copy)]
-pub(crate) enum Patience {
-    /// For [`ANSWER_TIME_MAX`].
+pub(crate) enum AnswerTimeout {
+    /// The call waits for [`ANSWER_TIME_MAX`].
     Limited,
-    /// As long as the daemon is there: a copy takes as long as there is to copy.
+    /// The call waits as long as the daemon is there. A copy takes as long as there is something to copy.
     Endless,
 }
 
 impl Admin {
-    /// A handle. Nothing is connected yet.
-    pub fn at(door: Door) -> io::Result<Admin> {
+    /// A client for that endpoint. It does not connect yet.
+    pub fn at(endpoint: AdminEndpoint) -> io::Result<Admin> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        Ok(Admin { door, runtime })
+        Ok(Admin { endpoint, runtime })
     }
 
-    /// The whole daemon, now.
-    pub fn status(&self) -> Result<Status, CallError> {
+    /// Returns the status of the whole daemon.
+    pub fn status(&self) -> Result<Status, AdminError> {
         self.call::<(), _>(Method::GET, "/v1/status", None)
     }
 
-    /// All tenants.
-    pub fn tenants(&self) -> Result<Tenants, CallError> {
+    /// Returns all tenants.
+    pub fn tenants(&self) -> Result<TenantList, AdminError> {
         self.call::<(), _>(Method::GET, "/v1/tenants", None)
     }
 
-    /// One tenant.
-    pub fn tenant(&self, name: &TenantName) -> Result<TenantStatus, CallError> {
+    /// Returns one tenant.
+    pub fn tenant(&self, name: &TenantName) -> Result<TenantStatus, AdminError> {
         self.call::<(), _>(Method::GET, &format!("/v1/tenants/{name}"), None)
     }
 
@@ -173,33 +175,42 @@ impl Admin {
         &self,
         name: &TenantName,
         change: &ChangeTenant,
-    ) -> Result<TenantStatus, CallError> {
+    ) -> Result<TenantStatus, AdminError> {
         self.call(Method::PATCH, &format!("/v1/tenants/{name}"), Some(change))
     }
 
     /// Adds a tenant.
-    pub fn add_tenant(&self, tenant: &AddTenant) -> Result<TenantStatus, CallError> {
+    pub fn add_tenant(&self, tenant: &AddTenant) -> Result<TenantStatus, AdminError> {
         self.call(Method::POST, "/v1/tenants", Some(tenant))
     }
 
-    /// Removes a tenant that nobody uses. Who remains is the answer.
-    pub fn remove_tenant(&self, name: &TenantName, lasts: Lasts) -> Result<Tenants, CallError> {
+    /// Removes a tenant that nobody uses. Returns the remaining tenants.
+    pub fn remove_tenant(
+        &self,
+        name: &TenantName,
+        lasts: ChangeLifetime,
+    ) -> Result<TenantList, AdminError> {
         let path = format!("/v1/tenants/{name}?lasts={}", word(lasts));
         self.call::<(), _>(Method::DELETE, &path, None)
     }
 
-    /// Refuses a tenant's new pages, or takes them again.
-    pub fn freeze_tenant(
+    /// Makes a tenant refuse new pages, or take them again.
+    pub fn set_freeze_state(
         &self,
         name: &TenantName,
-        frozen: bool,
-    ) -> Result<TenantStatus, CallError> {
+        state: FreezeState,
+    ) -> Result<TenantStatus, AdminError> {
         let path = format!("/v1/tenants/{name}/freeze");
+        let frozen = state.is_frozen();
         self.call(Method::POST, &path, Some(&Freeze { frozen }))
     }
 
-    /// Writes a tenant's persistent pages into a file on the daemon's host; returns when it is there.
-    pub fn save_tenant(&self, name: &TenantName, file: &SaveFile) -> Result<CopyReport, CallError> {
+    /// Writes a tenant's persistent pages into a file on the daemon's host. Returns after the file is complete.
+    pub fn save_tenant(
+        &self,
+        name: &TenantName,
+        file: &SaveFile,
+    ) -> Result<CopyReport, AdminError> {
         self.long_call(
             Method::POST,
             &format!("/v1/tenants/{name}/save"),
@@ -207,12 +218,12 @@ impl Admin {
         )
     }
 
-    /// Makes the pools of such a file anew; returns when all pages are there.
+    /// Makes the pools of a saved file again. Returns after all pages are there.
     pub fn restore_tenant(
         &self,
         name: &TenantName,
         file: &RestoreFile,
-    ) -> Result<CopyReport, CallError> {
+    ) -> Result<CopyReport, AdminError> {
         self.long_call(
             Method::POST,
             &format!("/v1/tenants/{name}/restore"),
@@ -220,8 +231,8 @@ impl Admin {
         )
     }
 
-    /// Ends restored pools that no program has taken over.
-    pub fn discard_restored(&self, name: &TenantName) -> Result<TenantStatus, CallError> {
+    /// Ends restored pools that no program has claimed.
+    pub fn discard_restored(&self, name: &TenantName) -> Result<TenantStatus, AdminError> {
         self.call::<(), _>(
             Method::DELETE,
             &format!("/v1/tenants/{name}/restored"),
@@ -229,55 +240,60 @@ impl Admin {
         )
     }
 
-    /// Gives memory back; returns when the last block has left.
-    pub fn release(&self, release: &ReleaseRequest) -> Result<ReleaseReport, CallError> {
+    /// Releases memory. Returns after the last block has left.
+    pub fn release(&self, release: &ReleaseRequest) -> Result<ReleaseReport, AdminError> {
         self.call(Method::POST, "/v1/release", Some(release))
     }
 
-    /// Every policy of the Memory Manager.
-    pub fn policies(&self) -> Result<Policies, CallError> {
+    /// Returns all policies of the Memory Manager.
+    pub fn policies(&self) -> Result<Policies, AdminError> {
         self.call::<(), _>(Method::GET, "/v1/policies", None)
     }
 
-    /// Has another policy decide.
-    pub fn change_policy(&self, change: &ChangePolicy) -> Result<Policies, CallError> {
+    /// Puts another policy in force.
+    pub fn change_policy(&self, change: &ChangePolicy) -> Result<Policies, AdminError> {
         self.call(Method::POST, "/v1/policy", Some(change))
     }
 
-    /// What the policy decided about a tenant until then (Unix seconds), the latest first.
-    pub fn explain(&self, tenant: &TenantName, until: u64) -> Result<Explained, CallError> {
+    /// Returns what the policy decided about a tenant until then (Unix seconds), the latest decision first.
+    pub fn explain(
+        &self,
+        tenant: &TenantName,
+        until: u64,
+    ) -> Result<PolicyExplanation, AdminError> {
         let path = format!("/v1/policy/explain?tenant={tenant}&until={until}");
         self.call::<(), _>(Method::GET, &path, None)
     }
 
-    /// What would be for so many hits, with so much memory, or under another policy.
-    pub fn what_if(&self, asked: &AskWhatIf) -> Result<WhatIf, CallError> {
-        let path = format!("/v1/policy/what-if?{}", asked.query());
+    /// Returns what would happen with a given hit rate, with a given amount of memory, or under another policy.
+    pub fn what_if(&self, query: &WhatIfQuery) -> Result<WhatIf, AdminError> {
+        let path = format!("/v1/policy/what-if?{}", query.query());
         self.call::<(), _>(Method::GET, &path, None)
     }
 
-    /// All disks.
-    pub fn disks(&self) -> Result<Disks, CallError> {
+    /// Returns all disks.
+    pub fn disks(&self) -> Result<DiskList, AdminError> {
         self.call::<(), _>(Method::GET, "/v1/disks", None)
     }
 
-    /// One disk.
-    pub fn disk(&self, name: &DiskName) -> Result<DiskStatus, CallError> {
+    /// Returns one disk.
+    pub fn disk(&self, name: &DiskName) -> Result<DiskStatus, AdminError> {
         self.call::<(), _>(Method::GET, &format!("/v1/disks/{name}"), None)
     }
 
-    /// Opens a disk and has it served.
-    pub fn add_disk(&self, disk: &AddDisk) -> Result<DiskStatus, CallError> {
+    /// Opens a disk and serves it.
+    pub fn add_disk(&self, disk: &AddDisk) -> Result<DiskStatus, AdminError> {
         self.call(Method::POST, "/v1/disks", Some(disk))
     }
 
-    /// Lets backings lie under one folder more.
-    pub fn allow_folder(&self, folder: &AllowFolder) -> Result<DiskFolders, CallError> {
+    /// Allows backings under one more folder.
+    pub fn allow_folder(&self, folder: &AllowFolder) -> Result<DiskFolders, AdminError> {
         self.call(Method::POST, "/v1/disk-folders", Some(folder))
     }
 
-    /// Ends a disk; returns when the backing has everything, or when what it does not take is given up.
-    pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, CallError> {
+    /// Removes a disk. Returns after the backing has everything, or after the daemon has given up what the backing does
+    /// not take.
+    pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, AdminError> {
         let RemoveDisk {
             lasts,
             force,
@@ -289,13 +305,21 @@ impl Admin {
     }
 
     /// Opens a disk that is closed.
-    pub fn open_disk(&self, name: &DiskName, how: OpenDisk) -> Result<DiskStatus, CallError> {
+    pub fn open_disk(
+        &self,
+        name: &DiskName,
+        how: OpenDiskRequest,
+    ) -> Result<DiskStatus, AdminError> {
         let path = format!("/v1/disks/{name}/open?force={}", how.force);
         self.call::<(), _>(Method::POST, &path, None)
     }
 
-    /// Gives a disk another size.
-    pub fn resize_disk(&self, name: &DiskName, size: &ResizeDisk) -> Result<DiskStatus, CallError> {
+    /// Changes a disk's size.
+    pub fn resize_disk(
+        &self,
+        name: &DiskName,
+        size: &ResizeDisk,
+    ) -> Result<DiskStatus, AdminError> {
         self.call(
             Method::POST,
             &format!("/v1/disks/{name}/resize"),
@@ -303,30 +327,31 @@ impl Admin {
         )
     }
 
-    /// Returns when the backing has everything that was written to a disk before.
-    pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, CallError> {
+    /// Flushes a disk. Returns after the backing has everything that was written before.
+    pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, AdminError> {
         self.long_call::<(), _>(Method::POST, &format!("/v1/disks/{name}/flush"), None)
     }
 
-    /// Every setting in force.
-    pub fn settings(&self) -> Result<Settings, CallError> {
+    /// Returns every setting in force.
+    pub fn settings(&self) -> Result<Settings, AdminError> {
         self.call::<(), _>(Method::GET, "/v1/settings", None)
     }
 
-    /// Whether it is well.
-    pub fn health(&self) -> Result<Health, CallError> {
+    /// Returns whether the daemon is well.
+    pub fn health(&self) -> Result<Health, AdminError> {
         self.call::<(), _>(Method::GET, "/v1/health", None)
     }
 
-    /// The metrics, in OpenMetrics form.
-    pub fn metrics(&self) -> Result<String, CallError> {
-        let body = self.fetch(Method::GET, "/metrics", Body::new(), Patience::Limited)?;
-        String::from_utf8(body.to_vec()).map_err(|_| CallError::Garbled(self.door.clone()))
+    /// Returns the metrics, in OpenMetrics form.
+    pub fn metrics(&self) -> Result<String, AdminError> {
+        let body = self.fetch(Method::GET, "/metrics", Body::new(), AnswerTimeout::Limited)?;
+        String::from_utf8(body.to_vec()).map_err(|_| AdminError::Garbled(self.endpoint.clone()))
     }
 
-    /// Events that are in memory, as many as one answer has; [`Events::next`](crate::messages::Events::next) asks for more.
-    pub fn events(&self, asked: &AskEvents) -> Result<Events, CallError> {
-        let path = format!("/v1/events?{}", asked.query());
+    /// Returns events in memory, as many as fit one answer. [`EventList::next`](crate::messages::EventList::next) asks
+    /// for more.
+    pub fn events(&self, query: &EventsQuery) -> Result<EventList, AdminError> {
+        let path = format!("/v1/events?{}", query.query());
         self.call::<(), _>(Method::GET, &path, None)
     }
 
@@ -335,31 +360,31 @@ impl Admin {
         method: Method,
         path: &str,
         question: Option<&Q>,
-    ) -> Result<A, CallError> {
-        self.ask(method, path, question, Patience::Limited)
+    ) -> Result<A, AdminError> {
+        self.call_with_timeout(method, path, question, AnswerTimeout::Limited)
     }
 
-    /// A call that takes as long as what it moves.
+    /// Makes a call that takes as long as what it moves.
     fn long_call<Q: Serialize, A: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         question: Option<&Q>,
-    ) -> Result<A, CallError> {
-        self.ask(method, path, question, Patience::Endless)
+    ) -> Result<A, AdminError> {
+        self.call_with_timeout(method, path, question, AnswerTimeout::Endless)
     }
 
-    fn ask<Q: Serialize, A: DeserializeOwned>(
+    fn call_with_timeout<Q: Serialize, A: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         question: Option<&Q>,
-        patience: Patience,
-    ) -> Result<A, CallError> {
+        timeout: AnswerTimeout,
+    ) -> Result<A, AdminError> {
         let body = question.map_or(Ok(Vec::new()), serde_json::to_vec);
-        let body = body.map_err(|_| CallError::Garbled(self.door.clone()))?;
-        let answer = self.fetch(method, path, body.into(), patience)?;
-        serde_json::from_slice(&answer).map_err(|_| CallError::Garbled(self.door.clone()))
+        let body = body.map_err(|_| AdminError::Garbled(self.endpoint.clone()))?;
+        let answer = self.fetch(method, path, body.into(), timeout)?;
+        serde_json::from_slice(&answer).map_err(|_| AdminError::Garbled(self.endpoint.clone()))
     }
 
     fn fetch(
@@ -367,24 +392,26 @@ impl Admin {
         method: Method,
         path: &str,
         body: Body,
-        patience: Patience,
-    ) -> Result<Body, CallError> {
+        timeout: AnswerTimeout,
+    ) -> Result<Body, AdminError> {
         self.runtime.block_on(async {
             let accept = "application/json, application/openmetrics-text";
-            let answer = self.exchange(method, path, body, accept, patience).await?;
-            self.whole(answer).await
+            let answer = self
+                .send_request(method, path, body, accept, timeout)
+                .await?;
+            self.read_body(answer).await
         })
     }
 
-    /// A connection, and the token that is to be shown on it.
-    async fn connect(&self) -> Result<(Box<dyn Stream>, Option<String>), CallError> {
-        match &self.door {
-            Door::Unix(socket) => {
+    /// Connects. Returns the stream, and the token to send on it.
+    async fn connect(&self) -> Result<(Box<dyn AdminStream>, Option<String>), AdminError> {
+        match &self.endpoint {
+            AdminEndpoint::Unix(socket) => {
                 let stream = in_time(CONNECT_TIME_MAX, UnixStream::connect(socket)).await;
                 let stream = stream.map_err(|e| self.unreachable(e))?;
                 Ok((Box::new(stream), None))
             }
-            Door::Tcp {
+            AdminEndpoint::Tcp {
                 host,
                 port,
                 ca,
@@ -403,18 +430,18 @@ impl Admin {
         }
     }
 
-    /// Why nothing was answered. Of a client's certificate the other side speaks after its handshake only.
-    pub(crate) fn unreachable(&self, source: io::Error) -> CallError {
-        let door = self.door.clone();
+    /// Explains why there is no answer. The other side complains about a client's certificate only after the handshake.
+    pub(crate) fn unreachable(&self, source: io::Error) -> AdminError {
+        let door = self.endpoint.clone();
         let fault = tls_fault(&source);
         match fault {
-            Some(fault @ rustls::Error::InvalidCertificate(_)) => CallError::Untrusted {
+            Some(fault @ rustls::Error::InvalidCertificate(_)) => AdminError::Untrusted {
                 door,
                 source: Box::new(fault.clone()),
             },
-            _ => match fault.and_then(Other::of) {
-                Some(what) => CallError::Other { door, what },
-                None => CallError::Unreachable { door, source },
+            _ => match fault.and_then(UnexpectedListener::of) {
+                Some(what) => AdminError::Other { door, what },
+                None => AdminError::Unreachable { door, source },
             },
         }
     }
@@ -426,7 +453,7 @@ impl Admin {
         body: Body,
         accept: &str,
         token: Option<&str>,
-    ) -> Result<Request<Full<Body>>, CallError> {
+    ) -> Result<Request<Full<Body>>, AdminError> {
         let mut request = Request::builder()
             .method(&method)
             .uri(path)
@@ -434,7 +461,7 @@ impl Admin {
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, accept);
         if method == Method::GET {
-            // Who asks once wants what is now, not what others saw within the last second.
+            // A single question wants the present state, not what others saw within the last second.
             request = request.header(header::CACHE_CONTROL, "no-cache");
         }
         if let Some(token) = token {
@@ -442,18 +469,18 @@ impl Admin {
         }
         request
             .body(Full::new(body))
-            .map_err(|_| CallError::Garbled(self.door.clone()))
+            .map_err(|_| AdminError::Garbled(self.endpoint.clone()))
     }
 
-    /// Asks, and gives back the answer as far as its head.
-    pub(crate) async fn exchange(
+    /// Sends a request, and returns the response up to its head.
+    pub(crate) async fn send_request(
         &self,
         method: Method,
         path: &str,
         body: Body,
         accept: &str,
-        patience: Patience,
-    ) -> Result<Response<Incoming>, CallError> {
+        timeout: AnswerTimeout,
+    ) -> Result<Response<Incoming>, AdminError> {
         let (stream, token) = self.connect().await?;
         let request = self.request(method, path, body, accept, token.as_deref())?;
         let lost = |e: hyper::Error| self.unreachable(io::Error::other(e));
@@ -461,50 +488,50 @@ impl Admin {
             http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         tokio::spawn(connection);
         let answer = async { sender.send_request(request).await.map_err(io::Error::other) };
-        let answer = match patience {
-            Patience::Limited => in_time(ANSWER_TIME_MAX, answer).await,
-            Patience::Endless => answer.await,
+        let answer = match timeout {
+            AnswerTimeout::Limited => in_time(ANSWER_TIME_MAX, answer).await,
+            AnswerTimeout::Endless => answer.await,
         };
         answer.map_err(|e| self.unreachable(e))
     }
 
-    /// All of an answer, or what the daemon said instead.
-    pub(crate) async fn whole(&self, answer: Response<Incoming>) -> Result<Body, CallError> {
+    /// Reads the whole body of an answer, or the daemon's refusal.
+    pub(crate) async fn read_body(&self, answer: Response<Incoming>) -> Result<Body, AdminError> {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
         let body = body
             .collect()
             .await
-            .map_err(|_| CallError::Garbled(self.door.clone()))?;
-        self.judge(status, body.to_bytes())
+            .map_err(|_| AdminError::Garbled(self.endpoint.clone()))?;
+        self.check_status(status, body.to_bytes())
     }
 
-    fn judge(&self, status: StatusCode, body: Body) -> Result<Body, CallError> {
+    fn check_status(&self, status: StatusCode, body: Body) -> Result<Body, AdminError> {
         if status.is_success() {
             return Ok(body);
         }
         match serde_json::from_slice(&body) {
-            Ok(refusal) => Err(CallError::Refused(refusal)),
-            Err(_) => Err(CallError::Garbled(self.door.clone())),
+            Ok(refusal) => Err(AdminError::Refused(refusal)),
+            Err(_) => Err(AdminError::Garbled(self.endpoint.clone())),
         }
     }
 }
 
-fn word(lasts: Lasts) -> &'static str {
+fn word(lasts: ChangeLifetime) -> &'static str {
     match lasts {
-        Lasts::Always => "always",
-        Lasts::UntilRestart => "until-restart",
+        ChangeLifetime::Always => "always",
+        ChangeLifetime::UntilRestart => "until-restart",
     }
 }
 
-/// What TLS has to say of a failure, wherever among its causes.
+/// The TLS error among the causes of a failure, if there is one.
 fn tls_fault(failure: &io::Error) -> Option<&rustls::Error> {
     let mut cause = Some(failure as &(dyn Error + 'static));
     while let Some(error) = cause {
         if let Some(fault) = error.downcast_ref() {
             return Some(fault);
         }
-        // An error of the system's kind passes over the one that it was made of.
+        // An `io::Error` skips the error that it was made of in `source`, so this asks for that error itself.
         let inner = error.downcast_ref::<io::Error>().map(io::Error::get_ref);
         cause = match inner {
             Some(inner) => inner.map(|inner| inner as &(dyn Error + 'static)),

@@ -1,4 +1,4 @@
-//! Serves disks in memory by NBD, to try clients against:
+//! Serves disks in memory over NBD, to try clients against:
 //!
 //! ```text
 //! cargo run --release -p sublet-frontends --example nbd_memory -- unix:/tmp/m.sock 1GiB
@@ -6,18 +6,24 @@
 //! fio --name=t --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/m.sock' --rw=randread --bs=4k --iodepth=16
 //! ```
 //!
-//! After the size may stand `late` (the disk answers when it likes, in any order), `full` (every byte is written at
-//! the start), `several` (three disks: `memory`, `late`, `fixed`) and `tls:FOLDER` (with the PEM files `server.pem`,
-//! `server.key` and `ca.pem` in it; clients must have a certificate). It ends with its standard input.
+//! More words may follow the size. The program ends when its standard input ends.
+//!
+//! - `late`: the disk answers when it likes, in any order.
+//! - `full`: the program writes every byte at the start.
+//! - `several`: there are three disks, `memory`, `late` and `fixed`.
+//! - `tls:FOLDER`: the folder has the PEM files `server.pem`, `server.key` and `ca.pem`, and clients must have a
+//!   certificate.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sublet_frontends::backend::Backend;
-use sublet_frontends::block::{self, Buffer, Disk, Outcome, Outcomes, Request, Shape, Verb};
-use sublet_frontends::doors::{
-    ClientCertificate, Endpoint, Tls, TlsSettings, TlsVersion, Transport, bind,
+use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::block_device::{
+    self, Buffer, Disk, DiskOperation, DiskOutcome, DiskRequest, DiskShape, Fua, OutcomeSink,
+};
+use sublet_frontends::listeners::{
+    ClientCertificateDemand, Endpoint, TlsCertificates, TlsSettings, TlsVersion, Transport, bind,
 };
 use sublet_frontends::nbd::serve::{BACKLOG, Group, start};
 use sublet_frontends::nbd::{Exports, Settings};
@@ -25,14 +31,14 @@ use sublet_frontends::tenancy::{self, Clock, Ledger};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::Bytes;
 
-use self::fake_disk::{FakeDisk, Mood};
+use self::fake_disk::{AnswerMode, FakeDisk};
 
 #[path = "../tests/fake_disk/mod.rs"]
 mod fake_disk;
 
-type Wrong = Box<dyn std::error::Error>;
+type AnyError = Box<dyn std::error::Error>;
 
-fn main() -> Result<(), Wrong> {
+fn main() -> Result<(), AnyError> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [place, size, wishes @ ..] = &words[..] else {
         return Err(
@@ -69,9 +75,9 @@ fn main() -> Result<(), Wrong> {
 
 fn disks(bytes: u64, wants: &dyn Fn(&str) -> bool) -> Vec<Arc<dyn Disk>> {
     let mood = if wants("late") {
-        Mood::Late
+        AnswerMode::Late
     } else {
-        Mood::Prompt
+        AnswerMode::Prompt
     };
     let memory = FakeDisk::new("memory", bytes, mood);
     if wants("full") {
@@ -79,43 +85,43 @@ fn disks(bytes: u64, wants: &dyn Fn(&str) -> bool) -> Vec<Arc<dyn Disk>> {
     }
     let mut disks: Vec<Arc<dyn Disk>> = vec![memory];
     if wants("several") {
-        let fixed = Shape {
+        let fixed = DiskShape {
             bytes,
             read_only: true,
             trims: false,
         };
-        disks.push(FakeDisk::new("late", bytes, Mood::Late));
-        disks.push(FakeDisk::shaped("fixed", fixed, Mood::Prompt, None));
+        disks.push(FakeDisk::new("late", bytes, AnswerMode::Late));
+        disks.push(FakeDisk::shaped("fixed", fixed, AnswerMode::Prompt, None));
     }
     disks
 }
 
-/// Hears of outcomes, and does nothing.
-struct Deaf;
+/// Takes outcomes and does nothing with them.
+struct IgnoreOutcomes;
 
-impl Outcomes for Deaf {
-    fn done(&self, _: Outcome) {}
+impl OutcomeSink for IgnoreOutcomes {
+    fn deliver(&self, _: DiskOutcome) {}
 }
 
 fn fill(disk: &dyn Disk) {
     const PIECE: u64 = 1 << 20;
-    let to: Arc<dyn Outcomes> = Arc::new(Deaf);
+    let to: Arc<dyn OutcomeSink> = Arc::new(IgnoreOutcomes);
     for at in (0..disk.shape().bytes).step_by(PIECE as usize) {
         let len = PIECE.min(disk.shape().bytes - at);
         let mut buffer = Buffer::zeroed(len as usize);
         buffer.fill((at / PIECE) as u8 | 1);
-        disk.start(Request {
-            verb: Verb::Write { lasting: false },
+        disk.submit(DiskRequest {
+            operation: DiskOperation::Write { fua: Fua::Off },
             at,
             len,
             buffer,
-            to: Arc::clone(&to),
+            outcomes: Arc::clone(&to),
             token: 0,
         });
     }
 }
 
-fn size_of(size: &str) -> Result<u64, Wrong> {
+fn size_of(size: &str) -> Result<u64, AnyError> {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     for (unit, shift) in units {
         if let Some(count) = size.strip_suffix(unit) {
@@ -125,7 +131,7 @@ fn size_of(size: &str) -> Result<u64, Wrong> {
     Ok(size.parse()?)
 }
 
-fn endpoint(place: &str) -> Result<Endpoint, Wrong> {
+fn endpoint(place: &str) -> Result<Endpoint, AnyError> {
     if let Some(path) = place.strip_prefix("unix:") {
         return Ok(Endpoint::Unix {
             path: path.into(),
@@ -143,18 +149,18 @@ fn endpoint(place: &str) -> Result<Endpoint, Wrong> {
     })
 }
 
-fn tls_of(folder: PathBuf) -> Result<Tls, Wrong> {
-    Ok(Tls::load(TlsSettings {
+fn tls_of(folder: PathBuf) -> Result<TlsCertificates, AnyError> {
+    Ok(TlsCertificates::load(TlsSettings {
         chain: folder.join("server.pem"),
         key: Some(folder.join("server.key")),
         client_ca: Some(folder.join("ca.pem")),
-        client_certificate: ClientCertificate::Required,
+        client_certificate: ClientCertificateDemand::Required,
         min_version: TlsVersion::V12,
         resumes: true,
     })?)
 }
 
-fn backend() -> Result<Backend, Wrong> {
+fn backend() -> Result<Backend, AnyError> {
     let store = Store::new(StoreSettings {
         capacity: Bytes::mib(64),
         limit: Bytes::mib(64),
@@ -166,6 +172,7 @@ fn backend() -> Result<Backend, Wrong> {
     Ok(Backend {
         store,
         clock: Clock::start(),
+        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     })
 }

@@ -1,10 +1,10 @@
-//! Serves a disk over vhost-user-blk whose bytes are in a file.
+//! Serves a disk over vhost-user-blk, with its bytes in a file.
 //!
 //! ```text
 //! cargo run --release -p sublet-frontends --example vhost_user_memory -- SOCKET FILE [QUEUES]
 //! ```
 //!
-//! It goes on until it is killed; started again, it goes on where it was.
+//! It runs until it is killed. If you start it again, it continues where it was.
 
 mod memory_disk;
 
@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_disk::{Manners, MemoryDisk, backend};
-use sublet_frontends::block::Shape;
+use memory_disk::{DiskBehavior, MemoryDisk, backend};
+use sublet_frontends::block_device::DiskShape;
 use sublet_frontends::vhost_user::serve::{Settings, start};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -24,12 +24,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("say SOCKET FILE [QUEUES]".into());
     };
     let file = OpenOptions::new().read(true).write(true).open(file)?;
-    let shape = Shape {
+    let shape = DiskShape {
         bytes: file.metadata()?.len() / 512 * 512,
         read_only: false,
         trims: true,
     };
-    let manners = Manners {
+    let manners = DiskBehavior {
         hits: 4,
         takes_writes: false,
         delay_max: Duration::from_micros(200),

@@ -1,18 +1,21 @@
-//! What every protocol stands in front of.
+//! The parts of the daemon that stand behind every protocol.
 
 use std::sync::Arc;
 
 use sublet_store::Store;
 
+pub use crate::serving::{ManualClock, MonotonicClock};
 use crate::tenancy::{Clock, Ledger};
 
-/// What whoever serves needs of the daemon.
+/// What a thread that serves a protocol needs of the daemon.
 #[derive(Clone)]
 pub struct Backend {
     /// The store.
     pub store: Arc<Store>,
     /// The daemon's clock.
     pub clock: Clock,
-    /// Where counters are kept.
+    /// The clock of connections' deadlines.
+    pub deadline_clock: MonotonicClock,
+    /// Holds the counters of all threads.
     pub ledger: Arc<Ledger>,
 }

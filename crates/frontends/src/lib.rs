@@ -1,11 +1,12 @@
-//! Protocols in front of the store: bytes in, bytes out, one folder each.
+//! The protocols in front of the store. Each has a folder of its own, which turns bytes of requests into bytes of
+//! replies.
 
 #![deny(unsafe_code)]
 
 pub mod backend;
-pub mod block;
-pub mod doors;
+pub mod block_device;
 pub mod figures;
+pub mod listeners;
 pub mod memcached;
 pub mod nbd;
 pub mod ring;

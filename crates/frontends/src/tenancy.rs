@@ -1,4 +1,4 @@
-//! The handle by which a frontend acts for one tenant: time and counting happen here and nowhere else.
+//! The handle by which a frontend acts for one tenant. Frontends read the time and count only through it.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use sublet_store::{Pin, Store, TooManyWorkers, Whom, Worker};
+use sublet_store::{EvictAheadScope, Pin, Store, TooManyWorkers, Worker};
 use sublet_types::{Nanos, Second, TenantId};
 
-/// The daemon's clock: seconds since the store was made, and what the wall said then.
+/// The daemon's clock. It counts seconds since the store was made, and knows the Unix time of that moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -22,7 +22,7 @@ pub struct Clock {
 const FIRST_SECOND: u32 = 2;
 
 impl Clock {
-    /// A clock that starts now.
+    /// Makes a clock that starts now.
     pub fn start() -> Clock {
         Clock {
             start: Instant::now(),
@@ -32,47 +32,47 @@ impl Clock {
         }
     }
 
-    /// This second.
+    /// Returns the current second.
     pub fn now(&self) -> Second {
         Second(FIRST_SECOND + self.start.elapsed().as_secs() as u32)
     }
 
-    /// This moment.
+    /// Returns the current moment.
     pub fn moment(&self) -> Nanos {
         Nanos(nanos(self.start.elapsed()))
     }
 
-    /// The moment at which a second of Unix time begins; `None` where that was before the start.
+    /// Returns the moment at which a second of Unix time begins; `None` if that was before the start.
     pub(crate) fn moment_of_unix(&self, unix: u64) -> Option<Nanos> {
         let since = Duration::from_secs(unix).checked_sub(self.unix_start)?;
         Some(Nanos(nanos(since)))
     }
 
-    /// Whole seconds since the start.
+    /// Returns the whole seconds since the start.
     pub fn uptime_secs(&self) -> u64 {
         self.start.elapsed().as_secs()
     }
 
-    /// Unix time of a second, in seconds.
+    /// Returns the Unix time of a second, in seconds.
     pub fn unix(&self, second: Second) -> u64 {
         (self.unix_start.as_secs() + u64::from(second.0)).saturating_sub(u64::from(FIRST_SECOND))
     }
 
-    /// The second of a Unix time; `None` where that was before the start.
+    /// Returns the second of a Unix time; `None` if that was before the start.
     pub fn second(&self, unix: u64) -> Option<Second> {
         let since = (unix + u64::from(FIRST_SECOND)).checked_sub(self.unix_start.as_secs())?;
         Some(Second(since.min(u64::from(u32::MAX)) as u32))
     }
 }
 
-/// Nanoseconds; the most that there are for what is centuries away.
+/// Returns a duration in nanoseconds. A duration that does not fit, which takes centuries, becomes `u64::MAX`.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What one thread counted for one tenant since the start; or the sum of all threads'.
+        /// What one thread counted for one tenant since the start, or the sum over all threads.
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: Counter,)*
@@ -84,12 +84,12 @@ macro_rules! counters {
                 $(self.$name.add(other.$name.get());)*
             }
 
-            /// Takes away what `other` counted.
+            /// Subtracts what `other` counted.
             pub(crate) fn subtract(&self, other: &Counters) {
                 $(self.$name.0.store(self.$name.get() - other.$name.get(), Ordering::Relaxed);)*
             }
 
-            /// Every counter with its name.
+            /// Returns every counter with its name.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name.get()),)*]
             }
@@ -110,23 +110,23 @@ counters! {
     cmd_meta,
     /// Reads that found the item.
     get_hits,
-    /// Reads that did not.
+    /// Reads that did not find the item.
     get_misses,
-    /// Misses because the time had run out.
+    /// Reads that missed because the item had expired.
     get_expired,
-    /// Misses because of a flush.
+    /// Reads that missed because of a flush.
     get_flushed,
     /// Deletes that found the item.
     delete_hits,
-    /// Deletes that did not.
+    /// Deletes that did not find the item.
     delete_misses,
     /// Increments that found the item.
     incr_hits,
-    /// Increments that did not.
+    /// Increments that did not find the item.
     incr_misses,
     /// Decrements that found the item.
     decr_hits,
-    /// Decrements that did not.
+    /// Decrements that did not find the item.
     decr_misses,
     /// cas stores that matched.
     cas_hits,
@@ -136,11 +136,11 @@ counters! {
     cas_badval,
     /// Touches that found the item.
     touch_hits,
-    /// Touches that did not.
+    /// Touches that did not find the item.
     touch_misses,
     /// Stores refused because the item was too large.
     store_too_large,
-    /// Stores refused for want of memory.
+    /// Stores refused because no memory was left.
     store_no_memory,
     /// Authentications tried.
     auth_cmds,
@@ -152,54 +152,54 @@ counters! {
     bytes_read,
     /// Bytes that went to clients.
     bytes_written,
-    /// Turns given up after too many requests in a row.
+    /// Turns that ended because the connection had run too many requests in a row.
     conn_yields,
-    /// Searches for expired items that were asked for.
+    /// Searches for expired items that clients started.
     lru_crawler_starts,
-    /// Expired and flushed items that these removed.
+    /// Expired and flushed items that these searches removed.
     crawler_reclaimed,
 }
 
-/// A counter that one thread moves and any thread reads.
+/// A counter that one thread changes and any thread reads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more. Only the owning thread counts, so load and store suffice.
+    /// Adds one. Only the owning thread counts, so a load and a store suffice.
     pub fn bump(&self) {
         self.add(1);
     }
 
-    /// `n` more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0
             .store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
-    /// What was counted.
+    /// Returns the count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Every thread's counters, by tenant: what `stats`, the metrics and `status` read.
+/// The counters of all threads, by tenant. `stats`, the metrics and `status` read them.
 #[derive(Debug, Default)]
-pub struct Ledger(Mutex<Pages>);
+pub struct Ledger(Mutex<CountersByTenant>);
 
 #[derive(Debug, Default)]
-struct Pages {
-    /// What each tenant's open tenancies count, one a thread.
+struct CountersByTenant {
+    /// The counters of each tenant's open tenancies, one per thread.
     open: HashMap<TenantId, Vec<Arc<Counters>>>,
-    /// What tenancies counted that have ended.
+    /// The sums over the tenancies that have ended.
     past: HashMap<TenantId, Counters>,
-    zeros: HashMap<TenantId, Counters>,
+    baselines: HashMap<TenantId, Counters>,
 }
 
 impl Ledger {
     fn open(&self, tenant: TenantId) -> Arc<Counters> {
         let counters = Arc::new(Counters::default());
-        let mut pages = self.0.lock();
-        pages
+        let mut counters_by_tenant = self.0.lock();
+        counters_by_tenant
             .open
             .entry(tenant)
             .or_default()
@@ -207,51 +207,57 @@ impl Ledger {
         counters
     }
 
-    /// Keeps what was counted, and lets the page itself go: disks come and go, each with tenancies of its own.
+    /// Adds a tenancy's counters to the sums of the past and drops them. Disks come and go, each with tenancies of its
+    /// own, so their counters must not pile up.
     fn close(&self, tenant: TenantId, counters: &Arc<Counters>) {
-        let mut pages = self.0.lock();
-        // A tenant that was forgotten meanwhile is nobody's past.
-        let Some(open) = pages.open.get_mut(&tenant) else {
+        let mut counters_by_tenant = self.0.lock();
+        // The ledger keeps no past of a tenant that was forgotten in the meantime.
+        let Some(open) = counters_by_tenant.open.get_mut(&tenant) else {
             return;
         };
-        if let Some(place) = open.iter().position(|open| Arc::ptr_eq(open, counters)) {
-            open.swap_remove(place);
-            pages.past.entry(tenant).or_default().add(counters);
+        if let Some(index) = open.iter().position(|open| Arc::ptr_eq(open, counters)) {
+            open.swap_remove(index);
+            counters_by_tenant
+                .past
+                .entry(tenant)
+                .or_default()
+                .add(counters);
         }
     }
 
-    /// A tenant is no more: who has its number next counts from the start.
+    /// Forgets a tenant that was removed. The next tenant with its number counts from zero.
     pub fn forget(&self, tenant: TenantId) {
-        let mut pages = self.0.lock();
-        pages.open.remove(&tenant);
-        pages.past.remove(&tenant);
-        pages.zeros.remove(&tenant);
+        let mut counters_by_tenant = self.0.lock();
+        counters_by_tenant.open.remove(&tenant);
+        counters_by_tenant.past.remove(&tenant);
+        counters_by_tenant.baselines.remove(&tenant);
     }
 
-    /// The sum of all threads' counters for a tenant, since the start.
+    /// Returns the sum of all threads' counters for a tenant since the start.
     pub fn total(&self, tenant: TenantId) -> Counters {
         self.0.lock().total(tenant)
     }
 
-    /// The same since the tenant's last [`reset`](Ledger::reset).
+    /// Returns the same sum since the tenant's last [`reset`](Ledger::reset).
     pub(crate) fn since_reset(&self, tenant: TenantId) -> Counters {
-        let pages = self.0.lock();
-        let counters = pages.total(tenant);
-        if let Some(zero) = pages.zeros.get(&tenant) {
-            counters.subtract(zero);
+        let counters_by_tenant = self.0.lock();
+        let counters = counters_by_tenant.total(tenant);
+        if let Some(baseline) = counters_by_tenant.baselines.get(&tenant) {
+            counters.subtract(baseline);
         }
         counters
     }
 
-    /// Counts anew for a tenant (`stats reset`). What threads counted stays: only they may write it.
+    /// Resets the counts of a tenant (`stats reset`). The threads' counters stay as they are, because only their
+    /// threads may write them.
     pub fn reset(&self, tenant: TenantId) {
-        let mut pages = self.0.lock();
-        let zero = pages.total(tenant);
-        pages.zeros.insert(tenant, zero);
+        let mut counters_by_tenant = self.0.lock();
+        let baseline = counters_by_tenant.total(tenant);
+        counters_by_tenant.baselines.insert(tenant, baseline);
     }
 }
 
-impl Pages {
+impl CountersByTenant {
     fn total(&self, tenant: TenantId) -> Counters {
         let total = Counters::default();
         if let Some(past) = self.past.get(&tenant) {
@@ -264,38 +270,38 @@ impl Pages {
     }
 }
 
-/// One thread's handle on the store, from which it opens a tenancy for each tenant it serves.
-pub struct Doorman {
+/// One thread's handle on the store. The thread opens from it a tenancy for each tenant that it serves.
+pub struct StoreHandle {
     worker: Rc<Worker>,
     clock: Clock,
     ledger: Arc<Ledger>,
 }
 
-impl Doorman {
-    /// A doorman for this thread.
+impl StoreHandle {
+    /// Makes the handle of this thread.
     pub fn new(
         store: &Arc<Store>,
         clock: Clock,
         ledger: &Arc<Ledger>,
-    ) -> Result<Doorman, TooManyWorkers> {
-        Ok(Doorman {
+    ) -> Result<StoreHandle, TooManyWorkers> {
+        Ok(StoreHandle {
             worker: Rc::new(store.worker()?),
             clock,
             ledger: Arc::clone(ledger),
         })
     }
 
-    /// The store's chores of a second; says whether there is more to do at once, see [`Worker::upkeep`].
+    /// Does the store's chores of one second. Returns whether there is more to do at once; see [`Worker::upkeep`].
     pub fn upkeep(&self) -> bool {
         self.worker.upkeep(self.clock.now())
     }
 
-    /// Evicts a few pages ahead of puts; says whether it is worth to come again soon, see [`Worker::evict_ahead`].
-    pub fn evict_ahead(&self, whom: Whom) -> bool {
+    /// Evicts a few pages ahead of puts. Returns whether another call soon is worthwhile; see [`Worker::evict_ahead`].
+    pub fn evict_ahead(&self, whom: EvictAheadScope) -> bool {
         self.worker.evict_ahead(whom, self.clock.now())
     }
 
-    /// A tenancy for `tenant`. Open one a thread and tenant, and keep it.
+    /// Opens a tenancy for `tenant`. Open one per thread and tenant, and keep it.
     pub fn open(&self, tenant: TenantId) -> Tenancy {
         Tenancy {
             worker: Rc::clone(&self.worker),
@@ -308,18 +314,18 @@ impl Doorman {
     }
 }
 
-/// The handle by which a frontend acts for one tenant, on one thread.
+/// The handle by which a frontend acts for one tenant on one thread.
 pub struct Tenancy {
     worker: Rc<Worker>,
     clock: Clock,
     counters: Arc<Counters>,
     ledger: Arc<Ledger>,
     tenant: TenantId,
-    /// This second, while a batch runs: reading the clock costs as much as a lookup.
+    /// The current second while a batch runs, because reading the clock costs as much as a lookup.
     second: Cell<Option<Second>>,
 }
 
-/// All blocks held still and the time standing, for as long as it lives.
+/// A batch of requests. The store moves no block, and the time stands still, for as long as the batch lives.
 pub struct Batch<'a> {
     tenancy: &'a Tenancy,
     _pin: Pin<'a>,
@@ -340,28 +346,28 @@ impl Drop for Tenancy {
 }
 
 impl Tenancy {
-    /// Whom it acts for.
+    /// Returns the tenant for which this acts.
     pub fn tenant(&self) -> TenantId {
         self.tenant
     }
 
-    /// The daemon's clock.
+    /// Returns the daemon's clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// This thread's counters for this tenant.
+    /// Returns this thread's counters for this tenant.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// All threads' counters.
+    /// Returns the counters of all threads.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// All blocks are held still and the time stands for as long as the batch lives: its requests pay for the pin and the
-    /// clock once. Nothing may be waited for meanwhile.
+    /// Begins a batch. The store moves no block, and the time stands still, for as long as the batch lives. So its
+    /// requests pay for the pin and for the clock once. The thread must not wait for anything in the meantime.
     #[inline]
     pub fn batch(&self) -> Batch<'_> {
         Batch {
@@ -371,22 +377,22 @@ impl Tenancy {
         }
     }
 
-    /// This second; within a [`batch`](Tenancy::batch) the one in which it began.
+    /// Returns the current second. Within a [`batch`](Tenancy::batch) it is the second in which the batch began.
     pub fn now(&self) -> Second {
         self.second.get().unwrap_or_else(|| self.clock.now())
     }
 
-    /// What each verb of the store asks for: this thread's worker, who acts, and when.
+    /// Returns what each operation of the store needs: this thread's worker, the tenant, and the current second.
     #[inline]
-    pub fn acting(&self) -> (&Worker, TenantId, Second) {
+    pub fn worker_tenant_now(&self) -> (&Worker, TenantId, Second) {
         (&self.worker, self.tenant, self.now())
     }
 
-    /// Flushes, if that was put off until now. Ask before each request: what is stored before its moment has to go, and what
-    /// is stored after has to stay. The clock is read only while a flush is put off.
+    /// Flushes the tenant if a deferred flush is due. Call it before each request, so that the flush removes what was
+    /// stored before its moment and nothing stored later. It reads the clock only while a flush is deferred.
     #[inline]
     pub fn flush_if_due(&self) {
-        if self.worker.awaits_flush(self.tenant) {
+        if self.worker.has_deferred_flush(self.tenant) {
             let moment = self.clock.moment();
             self.worker.flush_if_due(self.tenant, moment, self.now());
         }

@@ -1,14 +1,14 @@
-//! Any bytes, cut anywhere: nothing panics, replies do not depend on the cuts, and what is kept waiting has an end.
+//! Sends any bytes, cut anywhere. Nothing panics, replies do not depend on the cuts, and the waiting input is bounded.
 
-mod desk;
+mod harness;
 
-use desk::{Client, Desk};
+use harness::{Client, Harness};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sublet_frontends::memcached::session::{Next, WAITING_INPUT_MAX};
+use sublet_frontends::memcached::session::{LoopAction, WAITING_INPUT_MAX};
 use sublet_frontends::memcached::settings::Settings;
 
-/// Parts that requests are made of, so that many of them are nearly right.
+/// Parts of requests, so that many requests are nearly right.
 fn text_part() -> impl Strategy<Value = Vec<u8>> {
     let words = [
         "get",
@@ -86,7 +86,7 @@ fn binary_part() -> impl Strategy<Value = Vec<u8>> {
         any::<u64>(),
     );
     prop_oneof![
-        8 => (0..0x25u8, 1..5usize, 0..20usize).prop_map(|(opcode, key, value)| right(opcode, key, value)),
+        8 => (0..0x25u8, 1..5usize, 0..20usize).prop_map(|(opcode, key, value)| valid_packet(opcode, key, value)),
         1 => near.prop_map(|(opcode, key, extras, body, cas)| {
             let mut packet = head(opcode, u16::from(key), extras, body.len() as u32, cas);
             packet.extend(body);
@@ -96,8 +96,8 @@ fn binary_part() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A request whose lengths fit its opcode.
-fn right(opcode: u8, key: usize, value: usize) -> Vec<u8> {
+/// Makes a request whose lengths fit its opcode.
+fn valid_packet(opcode: u8, key: usize, value: usize) -> Vec<u8> {
     let extras = match opcode {
         0x01..=0x03 | 0x11..=0x13 => 8,
         0x05 | 0x06 | 0x15 | 0x16 => 20,
@@ -139,18 +139,18 @@ fn head(opcode: u8, key: u16, extras: u8, body: u32, cas: u64) -> Vec<u8> {
     head
 }
 
-/// Sends the input cut into these lengths, over and over; returns the replies and how it ended.
+/// Sends the input cut into these lengths, over and over. Returns the replies and whether the connection closed.
 fn replies(input: &[u8], cuts: &[usize]) -> (Vec<u8>, bool) {
     let settings = Settings {
         detail: true,
         ..Settings::default()
     };
-    let desk = Desk::new(settings);
-    let mut client = desk.connect();
+    let harness = Harness::new(settings);
+    let mut client = harness.connect();
     let mut replies = Vec::new();
     let mut rest = input;
     let mut cuts = cuts.iter().cycle();
-    while !rest.is_empty() && !over(&client) {
+    while !rest.is_empty() && !is_closed(&client) {
         let len = cuts.next().map_or(rest.len(), |&cut| cut.min(rest.len()));
         replies.append(&mut client.send(&rest[..len]));
         rest = &rest[len..];
@@ -160,14 +160,15 @@ fn replies(input: &[u8], cuts: &[usize]) -> (Vec<u8>, bool) {
             client.waiting.len()
         );
     }
-    (replies, over(&client))
+    (replies, is_closed(&client))
 }
 
-fn over(client: &Client<'_>) -> bool {
-    matches!(client.last, Next::Close | Next::Shutdown { .. })
+fn is_closed(client: &Client<'_>) -> bool {
+    matches!(client.last, LoopAction::Close | LoopAction::Shutdown(_))
 }
 
-/// A line that is too long closes a connection as soon as that is seen, which depends on the cuts.
+/// Returns whether the input has a line that is too long. Such a line closes a connection as soon as the session sees
+/// it, which depends on the cuts.
 fn has_long_line(input: &[u8]) -> bool {
     input
         .split(|&byte| byte == b'\n')
@@ -187,10 +188,10 @@ proptest! {
 
     #[test]
     fn binary_goes_the_same_however_it_is_cut(parts in vec(binary_part(), 1..40), cuts in vec(1..50usize, 1..6)) {
-        // Statistics say how many bytes were read so far, which is a matter of the cuts.
+        // Statistics contain the number of bytes read so far, which depends on the cuts.
         const STAT: u8 = 0x10;
         prop_assume!(parts.iter().all(|part| part.get(1) != Some(&STAT)));
-        let mut input = right(0x0a, 0, 0);
+        let mut input = valid_packet(0x0a, 0, 0);
         input.extend(parts.concat());
         prop_assert_eq!(replies(&input, &[usize::MAX]), replies(&input, &cuts));
     }
@@ -205,12 +206,12 @@ proptest! {
 
 #[test]
 fn a_line_without_an_end_closes_unless_it_is_a_get() {
-    let desk = Desk::new(Settings::default());
-    let mut client = desk.connect();
+    let harness = Harness::new(Settings::default());
+    let mut client = harness.connect();
     client.send(&[b'm'; 3000]);
-    assert_eq!(client.last, Next::Close);
+    assert_eq!(client.last, LoopAction::Close);
 
-    let mut client = desk.connect();
+    let mut client = harness.connect();
     client.send(b"set k 0 0 1\r\na\r\n");
     client.send(b"get ");
     for _ in 0..30_000 {
@@ -229,27 +230,27 @@ fn a_value_that_does_not_come_takes_memory_only_as_it_comes() {
         item_max: 1 << 30,
         ..Settings::default()
     };
-    let desk = Desk::new(settings);
-    let mut client = desk.connect();
+    let harness = Harness::new(settings);
+    let mut client = harness.connect();
     client.send(b"set k 0 0 1000000000\r\n");
-    assert!(matches!(client.last, Next::Read { wanted: 1.. }));
-    let stats = String::from_utf8(desk.connect().send(b"stats\r\n")).expect("text");
+    assert!(matches!(client.last, LoopAction::Read { wanted: 1.. }));
+    let stats = String::from_utf8(harness.connect().send(b"stats\r\n")).expect("text");
     assert!(stats.contains("STAT read_buf_bytes 0\r\n"), "{stats}");
     client.send(&[0; 100_000]);
-    let stats = String::from_utf8(desk.connect().send(b"stats\r\n")).expect("text");
+    let stats = String::from_utf8(harness.connect().send(b"stats\r\n")).expect("text");
     assert!(!stats.contains("STAT read_buf_bytes 0\r\n"), "{stats}");
     drop(client);
-    let stats = String::from_utf8(desk.connect().send(b"stats\r\n")).expect("text");
+    let stats = String::from_utf8(harness.connect().send(b"stats\r\n")).expect("text");
     assert!(stats.contains("STAT read_buf_bytes 0\r\n"), "{stats}");
 }
 
 #[test]
 fn all_values_on_their_way_together_have_a_bound() {
-    let desk = Desk::new(Settings::default());
+    let harness = Harness::new(Settings::default());
     let mut clients: Vec<Client<'_>> = Vec::new();
     let value = vec![b'v'; 1_000_000];
     let refused = (0..80).find_map(|_| {
-        let mut client = desk.connect();
+        let mut client = harness.connect();
         client.send(b"set k 0 0 1000001\r\n");
         let reply = client.send(&value);
         clients.push(client);

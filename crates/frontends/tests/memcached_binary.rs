@@ -1,16 +1,16 @@
 //! Binary requests and their replies, packet by packet.
 
-mod desk;
+mod harness;
 
-use desk::{Client, Desk};
-use sublet_frontends::memcached::session::Next;
+use harness::{Client, Harness};
+use sublet_frontends::memcached::session::LoopAction;
 use sublet_frontends::memcached::settings::Settings;
 
 const OPAQUE: [u8; 4] = [0xde, 0xad, 0xbe, 0xef];
 
-/// A request's parts.
+/// The parts of a request.
 #[derive(Clone, Copy, Default)]
-struct Ask<'a> {
+struct RequestParts<'a> {
     opcode: u8,
     extras: &'a [u8],
     key: &'a [u8],
@@ -18,7 +18,7 @@ struct Ask<'a> {
     cas: u64,
 }
 
-impl Ask<'_> {
+impl RequestParts<'_> {
     fn bytes(&self) -> Vec<u8> {
         let body = self.extras.len() + self.key.len() + self.value.len();
         let mut bytes = vec![0x80, self.opcode];
@@ -34,7 +34,7 @@ impl Ask<'_> {
     }
 }
 
-/// A reply's parts.
+/// The parts of a reply.
 #[derive(Debug, PartialEq, Eq)]
 struct Reply {
     opcode: u8,
@@ -70,20 +70,20 @@ fn replies(mut bytes: &[u8]) -> Vec<Reply> {
     replies
 }
 
-fn ask(client: &mut Client<'_>, ask: Ask<'_>) -> Option<Reply> {
+fn send_request(client: &mut Client<'_>, ask: RequestParts<'_>) -> Option<Reply> {
     let mut replies = replies(&client.send(&ask.bytes()));
     assert!(replies.len() <= 1);
     replies.pop()
 }
 
-/// The status and the value of the only reply.
-fn outcome(client: &mut Client<'_>, request: Ask<'_>) -> (u16, Vec<u8>) {
-    let reply = ask(client, request).expect("a reply");
+/// Returns the status and the value of the only reply.
+fn outcome(client: &mut Client<'_>, request: RequestParts<'_>) -> (u16, Vec<u8>) {
+    let reply = send_request(client, request).expect("a reply");
     assert_eq!(reply.opcode, request.opcode);
     (reply.status, reply.value)
 }
 
-const SET: Ask<'_> = Ask {
+const SET: RequestParts<'_> = RequestParts {
     opcode: 0x01,
     extras: &[0, 0, 0, 5, 0, 0, 0, 0],
     key: b"k",
@@ -91,7 +91,7 @@ const SET: Ask<'_> = Ask {
     cas: 0,
 };
 
-const GET: Ask<'_> = Ask {
+const GET: RequestParts<'_> = RequestParts {
     opcode: 0x00,
     extras: b"",
     key: b"k",
@@ -101,22 +101,22 @@ const GET: Ask<'_> = Ask {
 
 #[test]
 fn a_value_comes_back_with_flags_and_cas() {
-    let desk = Desk::new(Settings::default());
-    let client = &mut desk.connect();
+    let harness = Harness::new(Settings::default());
+    let client = &mut harness.connect();
     let missed = (1, b"Not found".to_vec());
     assert_eq!(outcome(client, GET), missed);
-    let stored = ask(client, SET).expect("a reply");
+    let stored = send_request(client, SET).expect("a reply");
     assert_eq!((stored.status, stored.value.len()), (0, 0));
     assert_ne!(stored.cas, 0);
-    let got = ask(client, GET).expect("a reply");
+    let got = send_request(client, GET).expect("a reply");
     assert_eq!(
         (got.status, got.extras.as_slice(), got.value.as_slice()),
         (0, [0, 0, 0, 5].as_slice(), b"value".as_slice())
     );
     assert_eq!((got.cas, got.key.len()), (stored.cas, 0));
-    let with_key = ask(
+    let with_key = send_request(
         client,
-        Ask {
+        RequestParts {
             opcode: 0x0c,
             ..GET
         },
@@ -126,9 +126,9 @@ fn a_value_comes_back_with_flags_and_cas() {
         (with_key.key.as_slice(), with_key.value.as_slice()),
         (b"k".as_slice(), b"value".as_slice())
     );
-    let missed = ask(
+    let missed = send_request(
         client,
-        Ask {
+        RequestParts {
             opcode: 0x0c,
             key: b"none",
             ..GET
@@ -143,19 +143,19 @@ fn a_value_comes_back_with_flags_and_cas() {
 
 #[test]
 fn quiet_requests_tell_only_what_is_unusual() {
-    let desk = Desk::new(Settings::default());
-    let client = &mut desk.connect();
+    let harness = Harness::new(Settings::default());
+    let client = &mut harness.connect();
     for opcode in [0x09, 0x0d] {
         assert_eq!(
-            ask(client, Ask { opcode, ..GET }),
+            send_request(client, RequestParts { opcode, ..GET }),
             None,
             "{opcode:#x} missed"
         );
     }
     assert_eq!(
-        ask(
+        send_request(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x11,
                 ..SET
             }
@@ -163,9 +163,9 @@ fn quiet_requests_tell_only_what_is_unusual() {
         None
     );
     assert!(
-        ask(
+        send_request(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x09,
                 ..GET
             }
@@ -173,31 +173,31 @@ fn quiet_requests_tell_only_what_is_unusual() {
         .is_some()
     );
     assert_eq!(
-        ask(
+        send_request(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x13,
                 ..SET
             }
         ),
         None
     );
-    let exists = ask(
+    let exists = send_request(
         client,
-        Ask {
+        RequestParts {
             opcode: 0x12,
             ..SET
         },
     )
-    .expect("an error is told");
+    .expect("the reply is an error");
     assert_eq!(
         (exists.status, exists.value.as_slice()),
         (2, b"Data exists for key.".as_slice())
     );
     assert_eq!(
-        ask(
+        send_request(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x19,
                 extras: b"",
                 ..SET
@@ -206,9 +206,9 @@ fn quiet_requests_tell_only_what_is_unusual() {
         None
     );
     assert_eq!(
-        ask(
+        send_request(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x14,
                 ..GET
             }
@@ -218,7 +218,7 @@ fn quiet_requests_tell_only_what_is_unusual() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x14,
                 ..GET
             }
@@ -227,9 +227,9 @@ fn quiet_requests_tell_only_what_is_unusual() {
         1
     );
     assert_eq!(
-        ask(
+        send_request(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x18,
                 key: b"",
                 ..GET
@@ -241,13 +241,13 @@ fn quiet_requests_tell_only_what_is_unusual() {
 
 #[test]
 fn stores_have_their_statuses() {
-    let desk = Desk::new(Settings::default());
-    let client = &mut desk.connect();
-    let join = Ask { extras: b"", ..SET };
+    let harness = Harness::new(Settings::default());
+    let client = &mut harness.connect();
+    let join = RequestParts { extras: b"", ..SET };
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x03,
                 ..SET
             }
@@ -258,7 +258,7 @@ fn stores_have_their_statuses() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x0e,
                 ..join
             }
@@ -266,11 +266,11 @@ fn stores_have_their_statuses() {
         .0,
         5
     );
-    assert_eq!(outcome(client, Ask { cas: 99, ..SET }).0, 1);
+    assert_eq!(outcome(client, RequestParts { cas: 99, ..SET }).0, 1);
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x02,
                 ..SET
             }
@@ -281,7 +281,7 @@ fn stores_have_their_statuses() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x02,
                 ..SET
             }
@@ -289,11 +289,11 @@ fn stores_have_their_statuses() {
         .0,
         2
     );
-    assert_eq!(outcome(client, Ask { cas: 99, ..SET }).0, 2);
+    assert_eq!(outcome(client, RequestParts { cas: 99, ..SET }).0, 2);
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x0e,
                 cas: 99,
                 ..join
@@ -305,7 +305,7 @@ fn stores_have_their_statuses() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x04,
                 cas: 99,
                 ..GET
@@ -318,7 +318,7 @@ fn stores_have_their_statuses() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 value: &large,
                 ..SET
             }
@@ -329,9 +329,9 @@ fn stores_have_their_statuses() {
 }
 
 #[test]
-fn counting_begins_where_it_is_told() {
-    let desk = Desk::new(Settings::default());
-    let client = &mut desk.connect();
+fn counting_begins_at_the_initial_number() {
+    let harness = Harness::new(Settings::default());
+    let client = &mut harness.connect();
     let extras = |expiration: u32| {
         let mut extras = [0; 20];
         extras[7] = 3;
@@ -340,7 +340,7 @@ fn counting_begins_where_it_is_told() {
         extras
     };
     let (seed, none) = (extras(0), extras(0xffff_ffff));
-    let up = Ask {
+    let up = RequestParts {
         opcode: 0x05,
         key: b"n",
         ..GET
@@ -348,7 +348,7 @@ fn counting_begins_where_it_is_told() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 extras: &none,
                 ..up
             }
@@ -359,7 +359,7 @@ fn counting_begins_where_it_is_told() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 extras: &seed,
                 ..up
             }
@@ -369,7 +369,7 @@ fn counting_begins_where_it_is_told() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 extras: &seed,
                 ..up
             }
@@ -379,7 +379,7 @@ fn counting_begins_where_it_is_told() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 extras: &seed,
                 opcode: 0x06,
                 ..up
@@ -388,9 +388,9 @@ fn counting_begins_where_it_is_told() {
         (0, 9u64.to_be_bytes().to_vec())
     );
     assert_eq!(
-        ask(
+        send_request(
             client,
-            Ask {
+            RequestParts {
                 extras: &seed,
                 opcode: 0x15,
                 ..up
@@ -401,7 +401,7 @@ fn counting_begins_where_it_is_told() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 extras: &seed,
                 cas: 1 << 60,
                 ..up
@@ -414,7 +414,7 @@ fn counting_begins_where_it_is_told() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 extras: &seed,
                 key: b"k",
                 ..up
@@ -427,34 +427,34 @@ fn counting_begins_where_it_is_told() {
 
 #[test]
 fn touch_returns_flags_and_no_value() {
-    let desk = Desk::new(Settings::default());
-    let client = &mut desk.connect();
+    let harness = Harness::new(Settings::default());
+    let client = &mut harness.connect();
     let hour: &[u8] = &[0, 0, 14, 16];
-    let touch = Ask {
+    let touch = RequestParts {
         opcode: 0x1c,
         extras: hour,
         ..GET
     };
     assert_eq!(outcome(client, touch).0, 1);
     assert_eq!(
-        ask(
+        send_request(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x1e,
                 ..touch
             }
         ),
         None
     );
-    ask(client, SET);
-    let touched = ask(client, touch).expect("a reply");
+    send_request(client, SET);
+    let touched = send_request(client, touch).expect("a reply");
     assert_eq!(
         (touched.extras.as_slice(), touched.value.len()),
         ([0, 0, 0, 5].as_slice(), 0)
     );
-    let got = ask(
+    let got = send_request(
         client,
-        Ask {
+        RequestParts {
             opcode: 0x23,
             ..touch
         },
@@ -468,31 +468,31 @@ fn touch_returns_flags_and_no_value() {
 
 #[test]
 fn sizes_come_one_a_packet_and_the_next_request_waits_for_them() {
-    let desk = Desk::new(Settings {
+    let harness = Harness::new(Settings {
         track_sizes: true,
         ..Settings::default()
     });
-    let mut client = desk.connect();
-    let set = Ask {
+    let mut client = harness.connect();
+    let set = RequestParts {
         opcode: 0x01,
         extras: &[0; 8],
         key: b"k",
         value: b"a",
-        ..Ask::default()
+        ..RequestParts::default()
     };
-    let sizes = Ask {
+    let sizes = RequestParts {
         opcode: 0x10,
         key: b"sizes",
         value: b"passed over",
-        ..Ask::default()
+        ..RequestParts::default()
     };
-    let noop = Ask {
+    let noop = RequestParts {
         opcode: 0x0a,
-        ..Ask::default()
+        ..RequestParts::default()
     };
     let asked = [set.bytes(), sizes.bytes(), noop.bytes()].concat();
     let replies = replies(&client.send(&asked));
-    let told: Vec<(u8, &[u8], &[u8])> = replies
+    let reported: Vec<(u8, &[u8], &[u8])> = replies
         .iter()
         .map(|reply| (reply.opcode, reply.key.as_slice(), reply.value.as_slice()))
         .collect();
@@ -502,14 +502,14 @@ fn sizes_come_one_a_packet_and_the_next_request_waits_for_them() {
         (0x10, b"", b""),
         (0x0a, b"", b""),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
 fn figures_come_as_packets() {
-    let desk = Desk::new(Settings::default());
-    let client = &mut desk.connect();
-    let stat = Ask {
+    let harness = Harness::new(Settings::default());
+    let client = &mut harness.connect();
+    let stat = RequestParts {
         opcode: 0x10,
         key: b"",
         ..GET
@@ -521,7 +521,7 @@ fn figures_come_as_packets() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 key: b"nothing",
                 ..stat
             }
@@ -529,7 +529,7 @@ fn figures_come_as_packets() {
         .0,
         1
     );
-    let version = Ask {
+    let version = RequestParts {
         opcode: 0x0b,
         ..stat
     };
@@ -540,10 +540,10 @@ fn figures_come_as_packets() {
 fn wrong_requests_are_hung_up_on() {
     let long = [b'k'; 251];
     let cases = [
-        (Ask { key: &long, ..GET }.bytes(), 0x04, true),
-        (Ask { key: b"", ..GET }.bytes(), 0x04, true),
+        (RequestParts { key: &long, ..GET }.bytes(), 0x04, true),
+        (RequestParts { key: b"", ..GET }.bytes(), 0x04, true),
         (
-            Ask {
+            RequestParts {
                 extras: b"xxxx",
                 ..GET
             }
@@ -551,9 +551,9 @@ fn wrong_requests_are_hung_up_on() {
             0x04,
             true,
         ),
-        (Ask { extras: b"", ..SET }.bytes(), 0x04, true),
+        (RequestParts { extras: b"", ..SET }.bytes(), 0x04, true),
         (
-            Ask {
+            RequestParts {
                 opcode: 0xff,
                 ..GET
             }
@@ -562,7 +562,7 @@ fn wrong_requests_are_hung_up_on() {
             false,
         ),
         (
-            Ask {
+            RequestParts {
                 opcode: 0x21,
                 ..GET
             }
@@ -572,38 +572,38 @@ fn wrong_requests_are_hung_up_on() {
         ),
     ];
     for (bytes, status, closes) in cases {
-        let desk = Desk::new(Settings::default());
-        let mut client = desk.connect();
+        let harness = Harness::new(Settings::default());
+        let mut client = harness.connect();
         let reply = replies(&client.send(&bytes));
         assert_eq!((reply.len(), reply[0].status), (1, status));
-        assert_eq!(client.last == Next::Close, closes, "{status:#x}");
+        assert_eq!(client.last == LoopAction::Close, closes, "{status:#x}");
     }
-    let desk = Desk::new(Settings::default());
-    let mut client = desk.connect();
+    let harness = Harness::new(Settings::default());
+    let mut client = harness.connect();
     let mut short = GET.bytes();
     short[11] = 0;
     assert_eq!(replies(&client.send(&short))[0].status, 0x81);
-    assert_eq!(client.last, Next::Close);
+    assert_eq!(client.last, LoopAction::Close);
 }
 
 #[test]
-fn sasl_lets_in_who_knows_the_password() {
-    let desk = Desk::new(Settings {
+fn sasl_accepts_a_client_with_the_password() {
+    let harness = Harness::new(Settings {
         sasl: true,
         ..Settings::default()
     });
-    let client = &mut desk.connect();
+    let client = &mut harness.connect();
     assert_eq!(outcome(client, GET).0, 0x20);
-    assert_eq!(client.last, Next::Close);
+    assert_eq!(client.last, LoopAction::Close);
 
-    let client = &mut desk.connect();
-    let list = Ask {
+    let client = &mut harness.connect();
+    let list = RequestParts {
         opcode: 0x20,
         key: b"",
         ..GET
     };
     assert_eq!(outcome(client, list), (0, b"PLAIN".to_vec()));
-    let auth = Ask {
+    let auth = RequestParts {
         opcode: 0x21,
         key: b"PLAIN",
         value: b"\0user\0wrong",
@@ -613,7 +613,7 @@ fn sasl_lets_in_who_knows_the_password() {
     assert_eq!(
         outcome(
             client,
-            Ask {
+            RequestParts {
                 opcode: 0x22,
                 ..auth
             }
@@ -621,7 +621,7 @@ fn sasl_lets_in_who_knows_the_password() {
         .0,
         0x20
     );
-    let auth = Ask {
+    let auth = RequestParts {
         value: b"\0user\0pass",
         ..auth
     };

@@ -1,16 +1,16 @@
-//! A flush that is put off, without anybody who does the chores of a second: who asks finds it done.
+//! A deferred flush takes effect at its moment even if nobody does the chores of a second.
 
-mod desk;
+mod harness;
 
 use std::time::{Duration, Instant};
 
-use desk::{Client, Desk};
-use sublet_frontends::memcached::session::Next;
+use harness::{Client, Harness};
+use sublet_frontends::memcached::session::LoopAction;
 use sublet_frontends::memcached::settings::Settings;
 
 const DELAY: Duration = Duration::from_secs(1);
 
-/// Long after a delay is over.
+/// A time long after the delay is over.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// `flush_all 1`, in the text and the binary protocol.
@@ -29,19 +29,19 @@ fn set(client: &mut Client<'_>, key: &str) {
 #[test]
 fn what_is_stored_before_the_moment_goes_and_what_is_stored_after_it_stays() {
     for flush in [TEXT, BINARY] {
-        let desk = Desk::new(Settings::default());
-        let (client, asker) = (&mut desk.connect(), &mut desk.connect());
+        let harness = Harness::new(Settings::default());
+        let (client, asker) = (&mut harness.connect(), &mut harness.connect());
         set(client, "before");
         let asked = Instant::now();
         assert!(!asker.send(flush).is_empty());
-        let told = Instant::now();
+        let reported = Instant::now();
         set(client, "meanwhile");
         loop {
             let now = Instant::now();
             if !has(client, "before") {
                 break;
             }
-            assert!(now < told + DELAY, "it is there after its moment");
+            assert!(now < reported + DELAY, "it is there after its moment");
             std::thread::yield_now();
         }
         assert!(Instant::now() >= asked + DELAY, "it went before its moment");
@@ -54,15 +54,15 @@ fn what_is_stored_before_the_moment_goes_and_what_is_stored_after_it_stays() {
 
 #[test]
 fn a_batch_that_runs_across_the_moment_is_judged_request_by_request() {
-    let desk = Desk::new(Settings::default());
-    let client = &mut desk.connect();
+    let harness = Harness::new(Settings::default());
+    let client = &mut harness.connect();
     assert_eq!(client.send(b"flush_all 1\r\n"), b"OK\r\n");
     let began = Instant::now();
     let batch = "set k 0 0 1\r\na\r\nget k\r\n".repeat(10);
     let replies = "STORED\r\nVALUE k 0 1\r\na\r\nEND\r\n".repeat(10);
     while began.elapsed() < DELAY * 5 / 4 {
         let got = client.send(batch.as_bytes());
-        // One get at the most falls on the other side of the moment than the set before it.
+        // At most one get falls on the other side of the moment than the set before it.
         let missed = replies.len() - got.len();
         assert!(
             missed == 0 || missed == "VALUE k 0 1\r\na\r\n".len(),
@@ -72,8 +72,14 @@ fn a_batch_that_runs_across_the_moment_is_judged_request_by_request() {
     assert!(has(client, "k"), "stored after the moment");
 }
 
-/// Sends a packet; its reply's status.
-fn ask(client: &mut Client<'_>, opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> u16 {
+/// Sends a packet. Returns the status of its reply.
+fn send_packet(
+    client: &mut Client<'_>,
+    opcode: u8,
+    extras: &[u8],
+    key: &[u8],
+    value: &[u8],
+) -> u16 {
     let body = extras.len() + key.len() + value.len();
     let mut packet = vec![
         0x80,
@@ -94,22 +100,29 @@ fn ask(client: &mut Client<'_>, opcode: u8, extras: &[u8], key: &[u8], value: &[
 
 #[test]
 fn a_flush_is_of_whom_its_client_is_served_as() {
-    let desk = Desk::new(Settings {
+    let harness = Harness::new(Settings {
         sasl: true,
         ..Settings::default()
     });
-    let (own, guest) = (&mut desk.connect(), &mut desk.connect());
+    let (own, guest) = (&mut harness.connect(), &mut harness.connect());
     for (client, user) in [(&mut *own, "user"), (&mut *guest, "guest")] {
         let token = format!("\0{user}\0pass");
-        assert_eq!(ask(client, 0x21, b"", b"PLAIN", token.as_bytes()), 0);
-        assert_eq!(ask(client, 0x01, &[0; 8], b"k", b"value"), 0);
+        assert_eq!(
+            send_packet(client, 0x21, b"", b"PLAIN", token.as_bytes()),
+            0
+        );
+        assert_eq!(send_packet(client, 0x01, &[0; 8], b"k", b"value"), 0);
     }
-    assert_eq!(ask(guest, 0x08, &1u32.to_be_bytes(), b"", b""), 0);
+    assert_eq!(send_packet(guest, 0x08, &1u32.to_be_bytes(), b"", b""), 0);
     let began = Instant::now();
-    while ask(guest, 0x00, b"", b"k", b"") == 0 {
+    while send_packet(guest, 0x00, b"", b"k", b"") == 0 {
         assert!(began.elapsed() < LIMIT, "it was put off for good");
         std::thread::yield_now();
     }
-    assert_eq!(ask(own, 0x00, b"", b"k", b""), 0, "another tenant's stays");
-    assert_ne!(own.last, Next::Close);
+    assert_eq!(
+        send_packet(own, 0x00, b"", b"k", b""),
+        0,
+        "another tenant's stays"
+    );
+    assert_ne!(own.last, LoopAction::Close);
 }

@@ -1,13 +1,23 @@
-//! Requests and their replies, written as people read them (`golden/*.txt`): a story begins with `== name`, with `[settings]` where they
-//! are not the default ones; `>` is sent, `<` must come back, `<closed` says that the connection ends. `{n}` stands for any number and
-//! `\xHH` for a byte, `{251*k}` for that many; lines end with `\r\n` unless they end with `\`.
+//! Requests and their replies in a readable form (`golden/*.txt`).
+//!
+//! A story begins with `== name`, followed by `[settings]` if they differ from the defaults. Its lines and their parts
+//! have these forms:
+//!
+//! - `>` is sent.
+//! - `<` must come back.
+//! - `<closed` means that the connection closes.
+//! - `{n}` stands for any number.
+//! - `\xHH` stands for a byte.
+//! - `{251*k}` stands for that many.
+//!
+//! Lines end with `\r\n` unless they end with `\`.
 
-mod desk;
+mod harness;
 
 use std::path::PathBuf;
 
-use desk::{Client, Desk};
-use sublet_frontends::memcached::session::Next;
+use harness::{Client, Harness};
+use sublet_frontends::memcached::session::LoopAction;
 use sublet_frontends::memcached::settings::{Protocol, Settings};
 
 /// One exchange: what is sent, and what must come back.
@@ -29,8 +39,8 @@ struct Story {
 #[test]
 fn every_story_goes_as_written() {
     for (file, story) in stories() {
-        let desk = Desk::new(story.settings.clone());
-        let mut client = desk.connect();
+        let harness = Harness::new(story.settings.clone());
+        let mut client = harness.connect();
         for exchange in &story.exchanges {
             let replies = client.send(&exchange.sent);
             check(&file, &story.name, exchange, &replies, &client);
@@ -41,8 +51,8 @@ fn every_story_goes_as_written() {
 #[test]
 fn stories_go_the_same_byte_by_byte() {
     for (file, story) in stories() {
-        let desk = Desk::new(story.settings.clone());
-        let mut client = desk.connect();
+        let harness = Harness::new(story.settings.clone());
+        let mut client = harness.connect();
         for exchange in &story.exchanges {
             let mut replies = Vec::new();
             for byte in &exchange.sent {
@@ -56,19 +66,19 @@ fn stories_go_the_same_byte_by_byte() {
 }
 
 fn check(file: &str, story: &str, exchange: &Exchange, replies: &[u8], client: &Client<'_>) {
-    let place = format!("{file}:{}, {story}", exchange.line);
+    let position = format!("{file}:{}, {story}", exchange.line);
     assert!(
         agrees(&exchange.expected, replies),
-        "{place}\nsent     {}\nexpected {}\ngot      {}",
+        "{position}\nsent     {}\nexpected {}\ngot      {}",
         exchange.sent.escape_ascii(),
         exchange.expected.escape_ascii(),
         replies.escape_ascii()
     );
-    let closed = matches!(client.last, Next::Close | Next::Shutdown { .. });
-    assert_eq!(closed, exchange.closes, "{place}: closed");
+    let closed = matches!(client.last, LoopAction::Close | LoopAction::Shutdown { .. });
+    assert_eq!(closed, exchange.closes, "{position}: closed");
 }
 
-/// Whether a reply is as expected, any number standing for `{n}`.
+/// Returns whether a reply is as expected. Any number may stand for `{n}`.
 fn agrees(expected: &[u8], got: &[u8]) -> bool {
     match expected.strip_prefix(b"{n}") {
         Some(rest) => {
@@ -195,7 +205,7 @@ fn bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The text with `{3*k}` written out as `kkk`.
+/// Returns the text with `{3*k}` written out as `kkk`.
 fn repeated(text: &str) -> String {
     let Some((before, rest)) = text.split_once('{') else {
         return text.into();

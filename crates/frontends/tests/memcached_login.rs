@@ -1,9 +1,9 @@
-//! Who a client is: what a login gives it, and what takes that away again.
+//! What a login gives a client, and what ends it.
 
-mod desk;
+mod harness;
 
-use desk::{Client, Desk};
-use sublet_frontends::memcached::session::Next;
+use harness::{Client, Harness};
+use sublet_frontends::memcached::session::LoopAction;
 use sublet_frontends::memcached::settings::Settings;
 
 const OK: u16 = 0;
@@ -16,8 +16,8 @@ const LIST: u8 = 0x20;
 const AUTH: u8 = 0x21;
 const STEP: u8 = 0x22;
 
-/// Sends a packet; its reply's status.
-fn ask(client: &mut Client<'_>, opcode: u8, key: &str, value: &str) -> u16 {
+/// Sends a packet. Returns the status of its reply.
+fn send_packet(client: &mut Client<'_>, opcode: u8, key: &str, value: &str) -> u16 {
     let extras: &[u8] = if opcode == SET { &[0; 8] } else { &[] };
     let body = extras.len() + key.len() + value.len();
     let mut packet = vec![
@@ -40,23 +40,23 @@ fn ask(client: &mut Client<'_>, opcode: u8, key: &str, value: &str) -> u16 {
 
 fn login(client: &mut Client<'_>, acts_as: &str, user: &str, password: &str) -> u16 {
     let token = format!("{acts_as}\0{user}\0{password}");
-    ask(client, AUTH, "PLAIN", &token)
+    send_packet(client, AUTH, "PLAIN", &token)
 }
 
-fn sasl() -> Desk {
-    Desk::new(Settings {
+fn sasl() -> Harness {
+    Harness::new(Settings {
         sasl: true,
         ..Settings::default()
     })
 }
 
-/// Refused and hung up on.
+/// Returns whether the client is refused and its connection closed.
 fn is_nobody(client: &mut Client<'_>) -> bool {
-    ask(client, GET, "k", "") == REFUSED && client.last == Next::Close
+    send_packet(client, GET, "k", "") == REFUSED && client.last == LoopAction::Close
 }
 
 #[test]
-fn who_fails_to_log_in_is_no_longer_who_it_was() {
+fn a_client_that_fails_to_log_in_loses_its_earlier_login() {
     let long = "x".repeat(20 << 10);
     for (opcode, mechanism, token) in [
         (AUTH, "PLAIN", "\0user\0wrong"),
@@ -71,11 +71,11 @@ fn who_fails_to_log_in_is_no_longer_who_it_was() {
         (STEP, "PLAIN", ""),
         (STEP, "PLAIN", long.as_str()),
     ] {
-        let desk = sasl();
-        let client = &mut desk.connect();
+        let harness = sasl();
+        let client = &mut harness.connect();
         assert_eq!(login(client, "", "user", "pass"), OK);
-        assert_eq!(ask(client, GET, "k", ""), MISSING);
-        let refused = ask(client, opcode, mechanism, token);
+        assert_eq!(send_packet(client, GET, "k", ""), MISSING);
+        let refused = send_packet(client, opcode, mechanism, token);
         let shown = &token[..token.len().min(20)];
         assert_ne!(refused, OK, "{opcode:#x} {mechanism} {shown:?}");
         assert!(is_nobody(client), "{opcode:#x} {mechanism} {shown:?}");
@@ -83,15 +83,18 @@ fn who_fails_to_log_in_is_no_longer_who_it_was() {
 }
 
 #[test]
-fn who_failed_may_try_again() {
-    let desk = sasl();
-    let client = &mut desk.connect();
+fn a_client_that_failed_may_try_again() {
+    let harness = sasl();
+    let client = &mut harness.connect();
     assert_eq!(login(client, "", "user", "wrong"), REFUSED);
-    assert_eq!(ask(client, STEP, "PLAIN", "x"), REFUSED);
+    assert_eq!(send_packet(client, STEP, "PLAIN", "x"), REFUSED);
     assert_eq!(login(client, "", "user", "pass"), OK);
-    assert_eq!(ask(client, GET, "k", ""), MISSING);
-    assert_eq!(ask(client, LIST, "", ""), OK);
-    assert!(is_nobody(client), "who asks for mechanisms begins anew");
+    assert_eq!(send_packet(client, GET, "k", ""), MISSING);
+    assert_eq!(send_packet(client, LIST, "", ""), OK);
+    assert!(
+        is_nobody(client),
+        "a client that lists mechanisms begins a new login"
+    );
 }
 
 #[test]
@@ -105,8 +108,8 @@ fn nobody_acts_as_somebody_else() {
         ("root", REFUSED),
     ] {
         for user in ["guest", "guest@host"] {
-            let desk = sasl();
-            let client = &mut desk.connect();
+            let harness = sasl();
+            let client = &mut harness.connect();
             assert_eq!(login(client, acts_as, user, "pass"), status, "{acts_as}");
             assert_eq!(is_nobody(client), status == REFUSED, "{acts_as}");
         }
@@ -114,24 +117,32 @@ fn nobody_acts_as_somebody_else() {
 }
 
 #[test]
-fn who_logs_in_anew_is_served_as_itself() {
-    let desk = sasl();
-    let client = &mut desk.connect();
+fn a_client_that_logs_in_anew_is_served_as_itself() {
+    let harness = sasl();
+    let client = &mut harness.connect();
     assert_eq!(login(client, "", "user", "pass"), OK);
-    assert_eq!(ask(client, SET, "k", "its own"), OK);
+    assert_eq!(send_packet(client, SET, "k", "its own"), OK);
     assert_eq!(login(client, "", "guest", "pass"), OK);
-    assert_eq!(ask(client, GET, "k", ""), MISSING, "another tenant's");
+    assert_eq!(
+        send_packet(client, GET, "k", ""),
+        MISSING,
+        "another tenant's"
+    );
     assert_eq!(login(client, "", "user", "pass"), OK);
-    assert_eq!(ask(client, GET, "k", ""), OK, "the listener's own again");
+    assert_eq!(
+        send_packet(client, GET, "k", ""),
+        OK,
+        "the listener's own again"
+    );
 }
 
 #[test]
 fn a_token_far_too_long_is_not_waited_for() {
-    let desk = Desk::new(Settings {
+    let harness = Harness::new(Settings {
         auth_file: Some("passwords".into()),
         ..Settings::default()
     });
-    let client = &mut desk.connect();
+    let client = &mut harness.connect();
     for announced in ["16385", "2147483645", "2147483646", "4294967295"] {
         let line = format!("set foo 0 0 {announced}\r\n");
         let refused = b"CLIENT_ERROR auth token too long\r\n";

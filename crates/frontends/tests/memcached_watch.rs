@@ -1,19 +1,19 @@
-//! What watchers hear of the store, and the search for expired items that a client may ask for.
+//! What watchers see of the store, and the search for expired items that a client may start.
 
-mod desk;
+mod harness;
 
-use desk::{Client, Desk};
+use harness::{Client, Harness};
 use sublet_frontends::memcached::settings::Settings;
 
 const VALUE: usize = 100_000;
 
-/// More items than the desk's store holds.
+/// More items than the harness's store holds.
 const ITEMS: usize = 800;
 
 #[test]
-fn who_watches_evictions_hears_which_items_went() {
-    let desk = Desk::new(Settings::default());
-    let (mut watcher, mut client) = (desk.connect(), desk.connect());
+fn a_watcher_of_evictions_gets_the_evicted_items() {
+    let harness = Harness::new(Settings::default());
+    let (mut watcher, mut client) = (harness.connect(), harness.connect());
     assert_eq!(watcher.send(b"watch evictions\r\n"), b"OK\r\n");
     let value = "v".repeat(VALUE);
     for n in 0..ITEMS {
@@ -22,7 +22,7 @@ fn who_watches_evictions_hears_which_items_went() {
     let lines = String::from_utf8(watcher.send(b"")).expect("text");
     assert!(lines.lines().count() > 100, "{lines}");
     for line in lines.lines() {
-        let told = line
+        let reported = line
             .split(' ')
             .find_map(|word| word.strip_prefix("key="))
             .expect("a key");
@@ -30,19 +30,19 @@ fn who_watches_evictions_hears_which_items_went() {
         assert!(line.contains(" fetch=no ttl=-1 la="), "{line}");
         assert!(line.ends_with(&format!(" clsid=1 size={VALUE}")), "{line}");
         assert_eq!(
-            client.send(format!("get {told}\r\n").as_bytes()),
+            client.send(format!("get {reported}\r\n").as_bytes()),
             b"END\r\n"
         );
     }
-    assert_eq!(watcher.send(b""), b"", "each is told once");
+    assert_eq!(watcher.send(b""), b"", "each is reported once");
     let evictions = figure(&mut client, "evictions");
     assert_eq!(lines.lines().count() as u64, evictions);
 }
 
 #[test]
-fn nobody_hears_of_evictions_unasked() {
-    let desk = Desk::new(Settings::default());
-    let (mut watcher, mut client) = (desk.connect(), desk.connect());
+fn only_watchers_of_evictions_get_them() {
+    let harness = Harness::new(Settings::default());
+    let (mut watcher, mut client) = (harness.connect(), harness.connect());
     assert_eq!(watcher.send(b"watch deletions\r\n"), b"OK\r\n");
     let value = "v".repeat(VALUE);
     for n in 0..ITEMS {
@@ -54,8 +54,8 @@ fn nobody_hears_of_evictions_unasked() {
 
 #[test]
 fn a_crawl_removes_what_has_expired() {
-    let desk = Desk::new(Settings::default());
-    let mut client = desk.connect();
+    let harness = Harness::new(Settings::default());
+    let mut client = harness.connect();
     client.send(b"set dead 0 -1 1\r\nd\r\nset alive 0 0 1\r\na\r\n");
     assert_eq!(figure(&mut client, "curr_items"), 2);
     assert_eq!(client.send(b"lru_crawler crawl all\r\n"), b"OK\r\n");
@@ -70,8 +70,8 @@ fn a_crawl_removes_what_has_expired() {
 
 #[test]
 fn a_touch_says_why_it_missed_and_counts_as_a_use() {
-    let desk = Desk::new(Settings::default());
-    let mut client = desk.connect();
+    let harness = Harness::new(Settings::default());
+    let mut client = harness.connect();
     client.send(b"set dead 0 -1 1\r\nd\r\nset alive 0 0 1\r\na\r\n");
     assert_eq!(client.send(b"touch dead 9\r\n"), b"NOT_FOUND\r\n");
     assert_eq!(figure(&mut client, "get_expired"), 1);
@@ -83,8 +83,8 @@ fn a_touch_says_why_it_missed_and_counts_as_a_use() {
     assert_eq!(figure(&mut client, "touch_hits"), 3);
 }
 
-/// The lines that a watcher is given, from `key=` on.
-fn told(watcher: &mut Client<'_>) -> Vec<String> {
+/// Returns the lines that a watcher gets, from `key=` on.
+fn watched_lines(watcher: &mut Client<'_>) -> Vec<String> {
     let lines = String::from_utf8(watcher.send(b"")).expect("text");
     let from_key = |line: &str| {
         line.split_once(" type=item_store ")
@@ -94,12 +94,12 @@ fn told(watcher: &mut Client<'_>) -> Vec<String> {
 }
 
 #[test]
-fn who_watches_mutations_hears_of_what_was_too_large() {
-    let desk = Desk::new(Settings {
+fn a_watcher_of_mutations_gets_items_that_were_too_large() {
+    let harness = Harness::new(Settings {
         item_max: 1024,
         ..Settings::default()
     });
-    let (mut watcher, mut client) = (desk.connect(), desk.connect());
+    let (mut watcher, mut client) = (harness.connect(), harness.connect());
     assert_eq!(watcher.send(b"watch mutations\r\n"), b"OK\r\n");
     let value = "v".repeat(1024);
     for (line, command) in [
@@ -113,14 +113,14 @@ fn who_watches_mutations_hears_of_what_was_too_large() {
     ] {
         client.send(format!("{line}\r\n{value}\r\n").as_bytes());
         let expected = format!("key=big status=too_large cmd={command} ttl=0 clsid=0 cfd=9 size=0");
-        assert_eq!(told(&mut watcher), [expected], "{line}");
+        assert_eq!(watched_lines(&mut watcher), [expected], "{line}");
     }
 }
 
 #[test]
-fn who_watches_mutations_hears_of_what_other_commands_write() {
-    let desk = Desk::new(Settings::default());
-    let (mut watcher, mut client) = (desk.connect(), desk.connect());
+fn a_watcher_of_mutations_gets_what_other_commands_write() {
+    let harness = Harness::new(Settings::default());
+    let (mut watcher, mut client) = (harness.connect(), harness.connect());
     assert_eq!(watcher.send(b"watch mutations\r\n"), b"OK\r\n");
     for (line, expected) in [
         (
@@ -146,7 +146,11 @@ fn who_watches_mutations_hears_of_what_other_commands_write() {
         ),
     ] {
         client.send(format!("{line}\r\n").as_bytes());
-        assert_eq!(told(&mut watcher), Vec::from_iter(expected), "{line}");
+        assert_eq!(
+            watched_lines(&mut watcher),
+            Vec::from_iter(expected),
+            "{line}"
+        );
     }
 }
 

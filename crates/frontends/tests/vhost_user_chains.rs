@@ -1,5 +1,6 @@
-//! Requests as drivers lay them out that heed no bound: each is carried out, or its status says that it was not, or the
-//! queue stops. Such a driver zeroes the status byte first, so a request that is answered without one counts as done.
+//! Requests of drivers that ignore every limit. For each request one of these holds: the daemon carries it out, or its
+//! status says that it did not, or the queue stops. Such a driver zeroes the status byte first, so a request that is
+//! answered without a status counts as done.
 
 #[path = "../examples/memory_disk/mod.rs"]
 mod memory_disk;
@@ -10,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use memory_disk::{Manners, MemoryDisk, backend};
-use sublet_frontends::block::Shape;
-use sublet_frontends::vhost_user::serve::{Running, Settings, start};
-use sublet_vhost_driver::{Ask, Driver, Layout};
+use memory_disk::{DiskBehavior, MemoryDisk, backend};
+use sublet_frontends::block_device::DiskShape;
+use sublet_frontends::vhost_user::serve::{Settings, VhostUserService, start};
+use sublet_vhost_driver::{Driver, DriverRequest, DriverSettings};
 use vhost::VhostUserMemoryRegionInfo;
 use vhost::vhost_user::VhostUserFrontend;
 use vm_memory::{Bytes, GuestAddress};
@@ -26,7 +27,16 @@ const INDIRECT: u16 = 4;
 
 const IO_ERR: u8 = 1;
 
-/// Where things are in the room of the driver's only slot: header and status, an indirect table, buffers.
+/// Where a guest puts the descriptors of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DescriptorTable {
+    /// In the queue's own table.
+    Direct,
+    /// In a table of the request's own.
+    Indirect,
+}
+
+/// Where things lie in the driver's only slot: header and status, an indirect table, buffers.
 const STATUS_AT: u64 = 16;
 const TABLE_AT: u64 = 4096;
 const BUFFER_AT: u64 = 128 << 10;
@@ -36,40 +46,40 @@ const SEGMENT: u32 = 512;
 struct Guest {
     driver: Driver,
     room: u64,
-    indirect: bool,
+    table: DescriptorTable,
 }
 
-struct Served {
+struct DiskFixture {
     disk: Arc<MemoryDisk>,
-    running: Running,
+    running: VhostUserService,
     path: PathBuf,
     _folder: tempfile::TempDir,
 }
 
-fn serve() -> Served {
+fn serve() -> DiskFixture {
     let (backend, tenant) = backend();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("disk");
-    let shape = Shape {
+    let shape = DiskShape {
         bytes: 1 << 20,
         read_only: false,
         trims: true,
     };
-    let manners = Manners {
+    let behavior = DiskBehavior {
         hits: 4,
         takes_writes: true,
         delay_max: Duration::from_micros(100),
     };
     let file = tempfile::tempfile().expect("a file");
     file.set_len(shape.bytes).expect("its length");
-    let disk = MemoryDisk::new("chains", tenant, shape, file, manners);
+    let disk = MemoryDisk::new("chains", tenant, shape, file, behavior);
     let settings = Settings {
         queues: 1,
         ..Settings::default()
     };
     let running =
         start(Arc::clone(&disk) as _, &path, 0o600, &backend, settings).expect("it is served");
-    Served {
+    DiskFixture {
         disk,
         running,
         path,
@@ -78,21 +88,21 @@ fn serve() -> Served {
 }
 
 impl Guest {
-    fn connect(served: &Served, queue_size: u16, indirect: bool) -> Guest {
-        let layout = Layout {
+    fn connect(fixture: &DiskFixture, queue_size: u16, table: DescriptorTable) -> Guest {
+        let layout = DriverSettings {
             queue_size,
             slots: 1,
             slot_bytes: 4 << 20,
-            indirect,
-            ..Layout::default()
+            indirect: table == DescriptorTable::Indirect,
+            ..DriverSettings::default()
         };
         let mut driver = Driver::new(layout).expect("a driver");
-        driver.connect(&served.path).expect("a connection");
+        driver.connect(&fixture.path).expect("a connection");
         let room = driver.queues[0].bytes_at(0);
         Guest {
             driver,
             room,
-            indirect,
+            table,
         }
     }
 
@@ -112,7 +122,7 @@ impl Guest {
         bytes
     }
 
-    /// Lays a chain out, with a zero where the status will be, and offers it.
+    /// Lays out a chain, with a zero where the status will be, and offers it.
     fn offer(&mut self, kind: u8, middle: &[(u64, u32, u16)], last: (u64, u32, u16)) {
         let mut header = [0; 16];
         header[0] = kind;
@@ -126,18 +136,20 @@ impl Guest {
             let row = (self.room + at, len, direction | next, n as u16 + 1);
             self.lay(n as u64, row);
         }
-        if self.indirect {
+        if self.table == DescriptorTable::Indirect {
             let table = (self.room + TABLE_AT, 16 * rows.len() as u32, INDIRECT, 0);
-            self.driver.queues[0].scribble(0, table).expect("in memory");
+            self.driver.queues[0]
+                .write_descriptor(0, table)
+                .expect("in memory");
         }
-        self.driver.queues[0].offer(0).expect("a place");
+        self.driver.queues[0].push_available(0).expect("a place");
         self.driver.queues[0].kick_anyway().expect("a kick");
     }
 
     fn lay(&self, n: u64, row: (u64, u32, u16, u16)) {
-        if !self.indirect {
+        if self.table == DescriptorTable::Direct {
             return self.driver.queues[0]
-                .scribble(n as u16, row)
+                .write_descriptor(n as u16, row)
                 .expect("in memory");
         }
         let mut bytes = [0; 16];
@@ -148,8 +160,8 @@ impl Guest {
         self.put(TABLE_AT + 16 * n, &bytes);
     }
 
-    /// Asks with a sound last descriptor; says what its status byte is afterwards.
-    fn ask(&mut self, kind: u8, middle: &[(u64, u32, u16)]) -> u8 {
+    /// Submits a request with a sound last descriptor. Returns its status byte afterwards.
+    fn submit_and_wait(&mut self, kind: u8, middle: &[(u64, u32, u16)]) -> u8 {
         self.offer(kind, middle, (STATUS_AT, 1, WRITE));
         let queue = &mut self.driver.queues[0];
         assert!(queue.wait(LONGEST).expect("a wait"), "no answer");
@@ -192,125 +204,130 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn as_many_segments_as_the_ring_has_places_are_written_and_read() {
-    let served = serve();
-    for indirect in [true, false] {
-        let mut guest = Guest::connect(&served, 1024, indirect);
+    let fixture = serve();
+    for table in [DescriptorTable::Indirect, DescriptorTable::Direct] {
+        let mut guest = Guest::connect(&fixture, 1024, table);
         for segments in [1, 126, 300, 515, 1022] {
             guest.fill(segments, segments);
-            assert_eq!(guest.ask(1, &buffers(segments, 0)), 0);
+            assert_eq!(guest.submit_and_wait(1, &buffers(segments, 0)), 0);
             guest.fill(segments, 99);
-            assert_eq!(guest.ask(0, &buffers(segments, WRITE)), 0);
-            assert!(guest.has(segments, segments), "{segments}, {indirect}");
+            assert_eq!(guest.submit_and_wait(0, &buffers(segments, WRITE)), 0);
+            assert!(guest.has(segments, segments), "{segments}, {table:?}");
         }
     }
-    let mut small = Guest::connect(&served, 128, true);
+    let mut small = Guest::connect(&fixture, 128, DescriptorTable::Indirect);
     small.fill(515, 3);
     assert_eq!(
-        small.ask(1, &buffers(515, 0)),
+        small.submit_and_wait(1, &buffers(515, 0)),
         0,
         "the table is not the ring"
     );
-    assert_eq!(served.running.figures().faults.get(), 0);
-    served.running.stop();
+    assert_eq!(fixture.running.figures().faults.get(), 0);
+    fixture.running.stop();
 }
 
-/// They are counted just after they are answered.
-fn faults_become(served: &Served, count: u64) {
-    let end = Instant::now() + LONGEST;
-    let faults = || served.running.figures().faults.get();
-    while faults() < count && Instant::now() < end {
-        std::thread::yield_now();
-    }
+/// Waits for the count of faults, which changes just after the answer.
+fn faults_become(fixture: &DiskFixture, count: u64) {
+    let faults = || fixture.running.figures().faults.get();
+    until("the faults are counted", || faults() >= count);
     assert_eq!(faults(), count);
 }
 
 #[test]
 fn more_segments_than_that_are_told_to_have_failed() {
-    let served = serve();
-    let mut guest = Guest::connect(&served, 128, true);
+    let fixture = serve();
+    let mut guest = Guest::connect(&fixture, 128, DescriptorTable::Indirect);
     guest.fill(1023, 5);
-    assert_eq!(guest.ask(1, &buffers(1023, 0)), IO_ERR);
-    assert_eq!(guest.ask(0, &buffers(1023, WRITE)), IO_ERR);
+    assert_eq!(guest.submit_and_wait(1, &buffers(1023, 0)), IO_ERR);
+    assert_eq!(guest.submit_and_wait(0, &buffers(1023, WRITE)), IO_ERR);
     assert!(guest.has(1023, 5), "nothing was read into them");
-    assert_eq!(guest.ask(0, &buffers(8, WRITE)), 0);
+    assert_eq!(guest.submit_and_wait(0, &buffers(8, WRITE)), 0);
     assert!(!guest.has(1, 5), "and nothing had been written");
-    faults_become(&served, 2);
-    served.running.stop();
+    faults_become(&fixture, 2);
+    fixture.running.stop();
 }
 
 #[test]
 fn an_empty_descriptor_does_no_harm_and_one_out_of_order_fails() {
-    let served = serve();
-    for indirect in [true, false] {
-        let mut guest = Guest::connect(&served, 128, indirect);
+    let fixture = serve();
+    for table in [DescriptorTable::Indirect, DescriptorTable::Direct] {
+        let mut guest = Guest::connect(&fixture, 128, table);
         guest.fill(4, 8);
         let mut middle = buffers(4, 0);
         middle.insert(2, (BUFFER_AT, 0, 0));
-        assert_eq!(guest.ask(1, &middle), 0);
+        assert_eq!(guest.submit_and_wait(1, &middle), 0);
         guest.fill(4, 9);
         let mut middle = buffers(4, WRITE);
         middle.insert(2, (BUFFER_AT, 0, WRITE));
-        assert_eq!(guest.ask(0, &middle), 0);
+        assert_eq!(guest.submit_and_wait(0, &middle), 0);
         assert!(guest.has(4, 8), "what was written is read");
         let mut middle = buffers(4, WRITE);
         middle.insert(2, (0, 16, 0));
-        assert_eq!(guest.ask(0, &middle), IO_ERR);
+        assert_eq!(guest.submit_and_wait(0, &middle), IO_ERR);
     }
-    faults_become(&served, 2);
-    served.running.stop();
+    faults_become(&fixture, 2);
+    fixture.running.stop();
 }
 
 #[test]
 fn a_request_that_cannot_be_told_how_it_ended_stops_the_queue() {
-    let served = serve();
-    let figures = served.running.figures();
+    let fixture = serve();
+    let figures = fixture.running.figures();
     let lost = [
         (STATUS_AT, 1, 0),
         (STATUS_AT, 0, WRITE),
         (1 << 40, 1, WRITE),
     ];
     for (n, last) in (1..).zip(lost.into_iter().cycle().take(2 * lost.len())) {
-        let mut guest = Guest::connect(&served, 128, n % 2 == 0);
-        assert_eq!(guest.ask(0, &buffers(4, WRITE)), 0);
+        let mut guest = Guest::connect(
+            &fixture,
+            128,
+            if n % 2 == 0 {
+                DescriptorTable::Indirect
+            } else {
+                DescriptorTable::Direct
+            },
+        );
+        assert_eq!(guest.submit_and_wait(0, &buffers(4, WRITE)), 0);
         guest.offer(1, &buffers(4, 0), last);
         until("the queue stops", || figures.broken_rings.get() == n);
         let answered = guest.driver.queues[0].used_index().expect("in memory");
         assert_eq!(answered, 1, "only the first, not {last:?}");
         assert_eq!(figures.faults.get(), n);
     }
-    let mut anew = Guest::connect(&served, 128, true);
-    assert_eq!(anew.ask(0, &buffers(4, WRITE)), 0);
-    served.running.stop();
+    let mut anew = Guest::connect(&fixture, 128, DescriptorTable::Indirect);
+    assert_eq!(anew.submit_and_wait(0, &buffers(4, WRITE)), 0);
+    fixture.running.stop();
 }
 
 #[test]
 fn a_name_is_cut_to_the_room_there_is() {
-    let served = serve();
-    let mut guest = Guest::connect(&served, 128, true);
+    let fixture = serve();
+    let mut guest = Guest::connect(&fixture, 128, DescriptorTable::Indirect);
     for (room, want) in [(3, &b"cha\xff"[..]), (8, b"chains\0\0\xff")] {
         guest.put(BUFFER_AT, &[0xff; 32]);
-        assert_eq!(guest.ask(8, &[(BUFFER_AT, room, WRITE)]), 0);
+        assert_eq!(guest.submit_and_wait(8, &[(BUFFER_AT, room, WRITE)]), 0);
         assert_eq!(guest.get(BUFFER_AT, room + 1), want);
     }
-    served.running.stop();
+    fixture.running.stop();
 }
 
 #[test]
 fn rings_of_up_to_1024_places_are_served() {
-    let served = serve();
+    let fixture = serve();
     for queue_size in [2, 256, 512, 1024] {
-        let layout = Layout {
+        let layout = DriverSettings {
             queue_size,
             slots: (queue_size / 2).min(128),
             slot_bytes: 4096,
-            ..Layout::default()
+            ..DriverSettings::default()
         };
         let mut driver = Driver::new(layout).expect("a driver");
-        driver.connect(&served.path).expect("a connection");
+        driver.connect(&fixture.path).expect("a connection");
         let queue = &mut driver.queues[0];
         let mut under_way = 0;
-        while let Some(slot) = queue.vacant() {
-            queue.submit(slot, Ask::Flush).expect("it fits");
+        while let Some(slot) = queue.take_slot() {
+            queue.submit(slot, DriverRequest::Flush).expect("it fits");
             under_way += 1;
         }
         queue.kick_anyway().expect("a kick");
@@ -321,26 +338,26 @@ fn rings_of_up_to_1024_places_are_served() {
             under_way -= 1;
         }
     }
-    let flushes = served.disk.counts.flushes.load(Ordering::Relaxed);
+    let flushes = fixture.disk.counts.flushes.load(Ordering::Relaxed);
     assert_eq!(flushes, 1 + 3 * 128, "each was carried out");
-    let layout = Layout {
+    let layout = DriverSettings {
         queue_size: 2048,
-        ..Layout::default()
+        ..DriverSettings::default()
     };
     let mut large = Driver::new(layout).expect("a driver");
-    assert!(large.connect(&served.path).is_err());
-    served.running.stop();
+    assert!(large.connect(&fixture.path).is_err());
+    fixture.running.stop();
 }
 
-/// The status lies in memory of its own. The ring does not: an answer could still be put there.
+/// The status lies in memory of its own. The ring does not, so an answer could still be put there.
 #[test]
 fn a_request_whose_status_has_gone_when_the_disk_answers_stops_the_queue() {
     const AWAY_AT: u64 = 1 << 40;
-    let served = serve();
-    let figures = served.running.figures();
-    for (n, indirect) in (1..).zip([true, false]) {
-        let mut guest = Guest::connect(&served, 128, indirect);
-        let away = Driver::new(Layout::default()).expect("memory");
+    let fixture = serve();
+    let figures = fixture.running.figures();
+    for (n, table) in (1..).zip([DescriptorTable::Indirect, DescriptorTable::Direct]) {
+        let mut guest = Guest::connect(&fixture, 128, table);
+        let away = Driver::new(DriverSettings::default()).expect("memory");
         let region = VhostUserMemoryRegionInfo {
             guest_phys_addr: AWAY_AT,
             memory_size: away.file().metadata().expect("a file").len(),
@@ -350,17 +367,17 @@ fn a_request_whose_status_has_gone_when_the_disk_answers_stops_the_queue() {
         };
         let connection = guest.driver.connection().expect("a connection");
         connection.add_mem_region(&region).expect("it is taken");
-        served.disk.counts.is_held.store(true, Ordering::Relaxed);
+        fixture.disk.counts.is_held.store(true, Ordering::Relaxed);
         guest.offer(4, &[], (AWAY_AT - guest.room, 1, WRITE));
-        let is_there = || served.disk.counts.flushes.load(Ordering::Relaxed) == n;
+        let is_there = || fixture.disk.counts.flushes.load(Ordering::Relaxed) == n;
         until("the disk has the flush", is_there);
         let connection = guest.driver.connection().expect("a connection");
         connection.remove_mem_region(&region).expect("it goes");
-        served.disk.counts.is_held.store(false, Ordering::Relaxed);
+        fixture.disk.counts.is_held.store(false, Ordering::Relaxed);
         let used = |guest: &Guest| guest.driver.queues[0].used_index().expect("in memory");
         let has_ended = || figures.broken_rings.get() == n || used(&guest) != 0;
         until("the queue stops", has_ended);
         assert_eq!((used(&guest), figures.broken_rings.get()), (0, n));
     }
-    served.running.stop();
+    fixture.running.stop();
 }

@@ -1,5 +1,5 @@
-//! What a store and its instances need done in the background: memory asked of the kernel ahead of use,
-//! and the chores of a second.
+//! Background work of a store and its instances: memory asked of the kernel ahead of use, and the chores of each
+//! second.
 
 use std::io;
 use std::sync::Arc;
@@ -8,28 +8,29 @@ use std::time::{Duration, Instant};
 
 use sublet_frontends::backend::Backend;
 use sublet_frontends::memcached::instance::Instance;
-use sublet_frontends::tenancy::{Doorman, Tenancy};
-use sublet_store::{Store, TooManyWorkers, Whom};
+use sublet_frontends::tenancy::{StoreHandle, Tenancy};
+use sublet_store::{EvictAheadScope, Store, TooManyWorkers};
 use sublet_types::TenantId;
 
-use crate::ending::Ending;
-use crate::heap::Heap;
+use crate::heap::HeapTrimmer;
 use crate::observe::log;
+use crate::shutdown_signal::ShutdownSignal;
 
-/// Pause after a block was populated and no more was needed: a client that stores as fast as it can
-/// uses up what is populated ahead in some 20 ms.
+/// The pause after a block was populated if no more was needed. A client that stores as fast as it can uses up what is
+/// populated ahead in some 20 ms.
 const POPULATE_PAUSE_MIN: Duration = Duration::from_millis(5);
 
-/// Pause while nothing is stored: 20 looks a second cost nothing that could be measured.
+/// The pause while nothing is stored. 20 checks per second have no measurable cost.
 const POPULATE_PAUSE_MAX: Duration = Duration::from_millis(50);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long the store's chores go on at a stretch, and rest before the next while more is to do: half
-/// of one processor at most.
+/// How long the store's chores go on at a stretch, and rest before the next stretch if more is to do. That is half of
+/// one processor at most.
 const STRETCH: Duration = Duration::from_millis(50);
 
-/// How soon pages are evicted ahead again while puts take the frames: with all shards of a large tenant some 100,000 a second.
+/// How soon pages are evicted ahead again while puts take the frames. With all shards of a large tenant that is some
+/// 100,000 pages per second.
 const AHEAD_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why the chores could not begin.
@@ -38,14 +39,14 @@ pub enum ChoresError {
     /// The kernel refused a thread.
     #[error("cannot start a thread for the chores: {0}")]
     Thread(#[from] io::Error),
-    /// More workers than the store takes.
+    /// The store takes no more workers.
     #[error(transparent)]
     TooManyWorkers(#[from] TooManyWorkers),
 }
 
-/// Threads that do the chores, until dropped.
+/// The threads that do the chores. They end when this is dropped.
 pub struct Chores {
-    end: Arc<Ending>,
+    end: Arc<ShutdownSignal>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -58,7 +59,7 @@ impl Chores {
         Chores::start_with(backend, instances, || {})
     }
 
-    /// The same, and one more chore of a second.
+    /// The same, with one more chore per second.
     pub(crate) fn start_with(
         backend: &Backend,
         instances: Vec<(Arc<Instance>, TenantId)>,
@@ -70,7 +71,7 @@ impl Chores {
         };
         let (store, end) = (Arc::clone(&backend.store), Arc::clone(&chores.end));
         chores.spawn("populate", move || populate(&store, &end))?;
-        // Tried here, because the thread below has nobody to tell.
+        // Tried here, because the thread below has nobody to report to.
         drop(backend.store.worker()?);
         let (backend, end) = (backend.clone(), Arc::clone(&chores.end));
         chores.spawn("second", move || {
@@ -96,11 +97,11 @@ impl Drop for Chores {
 }
 
 /// Keeps memory populated ahead of use, so that no set waits for the kernel to zero a block.
-fn populate(store: &Store, end: &Ending) {
+fn populate(store: &Store, end: &ShutdownSignal) {
     let mut pause = POPULATE_PAUSE_MIN;
-    while !end.came_within(pause) {
+    while !end.wait_for(pause) {
         pause = (pause * 2).min(POPULATE_PAUSE_MAX);
-        while store.populate() && !end.came() {
+        while store.populate() && !end.is_declared() {
             pause = POPULATE_PAUSE_MIN;
         }
     }
@@ -110,24 +111,24 @@ fn every_second(
     backend: &Backend,
     instances: Vec<(Arc<Instance>, TenantId)>,
     mut chore: impl FnMut(),
-    end: &Ending,
+    end: &ShutdownSignal,
 ) {
-    let Ok(doorman) = Doorman::new(&backend.store, backend.clock, &backend.ledger) else {
-        tracing::error!("no place for the worker that does the chores of a second");
+    let Ok(store_handle) = StoreHandle::new(&backend.store, backend.clock, &backend.ledger) else {
+        tracing::error!("the store has no worker for the chores of each second");
         return;
     };
-    let open = |(instance, tenant)| (instance, doorman.open(tenant));
+    let open = |(instance, tenant)| (instance, store_handle.open(tenant));
     let instances: Vec<(Arc<Instance>, Tenancy)> = instances.into_iter().map(open).collect();
-    let (mut pause, mut heap) = (SECOND, Heap::default());
+    let (mut pause, mut heap) = (SECOND, HeapTrimmer::default());
     let mut due = Instant::now() + SECOND;
-    while !end.came_within(pause) {
-        let mut whom = Whom::Putting;
+    while !end.wait_for(pause) {
+        let mut whom = EvictAheadScope::Putting;
         if Instant::now() >= due {
-            whom = Whom::All;
-            log::tell_left_out();
+            whom = EvictAheadScope::All;
+            log::report_suppressed();
             chore();
-            heap.tidy(backend.store.held());
-            let rest = match upkeep(&doorman, end) {
+            heap.trim(backend.store.held());
+            let rest = match upkeep(&store_handle, end) {
                 Backlog::None => SECOND,
                 Backlog::Some => STRETCH,
             };
@@ -136,14 +137,14 @@ fn every_second(
             }
             due = Instant::now() + rest;
         }
-        let puts = doorman.evict_ahead(whom);
+        let puts = store_handle.evict_ahead(whom);
         pause = due.saturating_duration_since(Instant::now());
         if puts {
             pause = pause.min(AHEAD_PAUSE);
         }
     }
     chore();
-    log::tell_all_left_out();
+    log::report_all_suppressed();
 }
 
 /// Whether chores are left to do.
@@ -152,11 +153,11 @@ enum Backlog {
     Some,
 }
 
-/// Does the store's chores until none are left, for a stretch at most.
-fn upkeep(doorman: &Doorman, end: &Ending) -> Backlog {
+/// Does the store's chores until none are left, for at most a stretch.
+fn upkeep(store_handle: &StoreHandle, end: &ShutdownSignal) -> Backlog {
     let began = Instant::now();
-    while doorman.upkeep() {
-        if began.elapsed() >= STRETCH || end.came() {
+    while store_handle.upkeep() {
+        if began.elapsed() >= STRETCH || end.is_declared() {
             return Backlog::Some;
         }
         thread::yield_now();

@@ -1,8 +1,8 @@
-//! What clients' buffers leave with the allocator goes back to the kernel.
+//! Gives back to the kernel what clients' buffers leave with the allocator.
 //!
-//! Large buffers are mappings of their own, and go when they are freed. Of small ones the allocator keeps what was freed in
-//! the middle of its heap. There is one heap, so that its place is known: where the process is locked in memory for swap
-//! the kernel takes nothing of it, and its lock is opened for the moment that it takes to give the freed pages back.
+//! Large buffers are mappings of their own, and go when they are freed. The allocator keeps freed small buffers in the
+//! middle of its heap. There is one heap, so that its place is known. If the process is locked in memory for swap, the
+//! kernel takes nothing of the heap. So the heap is unlocked for the moment that it takes to give the freed pages back.
 
 #![allow(unsafe_code)]
 
@@ -11,53 +11,53 @@ use std::ops::Range;
 
 use sublet_types::Bytes;
 
-use crate::locked::is_process_locked;
+use crate::memory_lock::is_process_locked;
 use crate::observe::process;
 
-/// What the process may have beside the store's memory before it pays to look for what could go.
+/// What the process may have beside the store's memory before a search for what could go is worth its cost.
 const SLACK: Bytes = Bytes::mib(64);
 
-/// What the heap may have free where the process is locked: there it is nobody else's.
+/// What the heap may have free if the process is locked, because nobody else can use it then.
 const SLACK_LOCKED: Bytes = Bytes::mib(4);
 
-/// Looks in a row that are skipped after one: the walk takes the allocator's locks, and what clients still hold is there
-/// each time.
+/// How many checks in a row are skipped after one. The walk takes the allocator's locks, and finds what clients still
+/// hold each time.
 const RARELY: u32 = 2;
 
 /// Memory of the process that is not the store's.
 #[derive(Debug, Default)]
-pub(crate) struct Heap {
+pub(crate) struct HeapTrimmer {
     skips: u32,
-    /// What was free after the last look, where the process is locked.
+    /// What was free after the last check, if the process is locked.
     left: Bytes,
 }
 
-impl Heap {
-    /// Gives back what was freed, if there may be much. `held` is what the store has. Called once a second.
-    pub(crate) fn tidy(&mut self, held: Bytes) {
+impl HeapTrimmer {
+    /// Gives back what was freed, if there may be much. `held` is what the store has. Call this once per second.
+    pub(crate) fn trim(&mut self, held: Bytes) {
         if self.skips > 0 {
             self.skips -= 1;
         } else if is_process_locked() {
-            self.tidy_locked();
-        } else if beside(held) > SLACK {
-            give_back();
+            self.trim_locked();
+        } else if memory_beside_store(held) > SLACK {
+            trim_allocator();
             self.skips = RARELY;
         }
     }
 
-    /// What was given back of the heap's middle still counts as free: only a change says that there is more to give.
-    fn tidy_locked(&mut self) {
+    /// What was given back of the heap's middle still counts as free. Only a change says that there is more to give.
+    fn trim_locked(&mut self) {
         let free = heap_free();
         if free > SLACK_LOCKED && free.0.abs_diff(self.left.0) > SLACK_LOCKED.0 / 4 {
-            unlocked(give_back);
+            with_heap_unlocked(trim_allocator);
             self.left = heap_free();
             self.skips = RARELY;
         }
     }
 }
 
-/// From so many bytes on a buffer is a mapping of its own, whatever was freed before. The allocator would raise it up to
-/// 32 MiB, and then keep what clients' buffers were.
+/// From this many bytes on a buffer is a mapping of its own, whatever was freed before. Otherwise the allocator would
+/// raise the limit up to 32 MiB, and then keep clients' old buffers.
 #[cfg(target_env = "gnu")]
 const MAPPED_FROM: libc::c_int = 128 << 10;
 
@@ -65,16 +65,16 @@ const MAPPED_FROM: libc::c_int = 128 << 10;
 #[cfg(target_env = "gnu")]
 const END_FREE_MAX: libc::c_int = 1 << 20;
 
-/// Has the allocator keep little of what clients' buffers were. To be called before threads begin.
+/// Makes the allocator keep little of clients' old buffers. Call this before threads begin.
 #[cfg(target_env = "gnu")]
-pub(crate) fn bound() {
+pub(crate) fn configure_allocator() {
     let settings = [
         (libc::M_MMAP_THRESHOLD, MAPPED_FROM),
         (libc::M_TRIM_THRESHOLD, END_FREE_MAX),
         (libc::M_ARENA_MAX, 1),
     ];
     for (setting, value) in settings {
-        // SAFETY: it takes the allocator's own locks, and changes what it does from now on.
+        // SAFETY: it takes the allocator's own locks, and changes only what the allocator does from now on.
         unsafe { libc::mallopt(setting, value) };
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn bound() {
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn bound() {}
 
-/// Bytes of the heap that are not in use; some of them may be the kernel's already.
+/// Bytes of the heap that are not in use. The kernel may have some of them already.
 #[cfg(target_env = "gnu")]
 fn heap_free() -> Bytes {
     // SAFETY: it takes the allocator's own locks, and only counts.
@@ -95,23 +95,23 @@ fn heap_free() -> Bytes {
     Bytes::default()
 }
 
-/// Does something while the heap is not locked in memory. What the heap grows by meanwhile is locked anyhow.
-fn unlocked(act: fn()) {
+/// Runs `act` while the heap is not locked in memory. What the heap grows by meanwhile is locked anyhow.
+fn with_heap_unlocked(act: fn()) {
     let ranges = heap_ranges();
     for range in &ranges {
-        // SAFETY: whether memory is locked changes nothing of what is in it.
+        // SAFETY: whether memory is locked does not change its content.
         unsafe { libc::munlock(range.start as *const libc::c_void, range.len()) };
     }
     act();
     for range in ranges {
         let (from, len) = (range.start as *const libc::c_void, range.len());
-        // Where the heap's end was given back nothing is left to lock: the rest was locked before that is found.
+        // If the heap's end was given back, nothing is left to lock there. The rest was locked before that is found.
         // SAFETY: as above.
         unsafe { libc::mlock2(from, len, libc::MLOCK_ONFAULT) };
     }
 }
 
-/// Where the heap is: in several mappings, if they are not locked alike.
+/// The ranges of the heap. There are several mappings if they are not locked alike.
 fn heap_ranges() -> Vec<Range<usize>> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     maps.lines().filter_map(heap_range).collect()
@@ -124,8 +124,8 @@ fn heap_range(line: &str) -> Option<Range<usize>> {
     Some(parse(from)?..parse(to)?)
 }
 
-/// What the allocator holds of the kernel's memory: what is in use, and where the kernel would take nothing back, what is
-/// free, too.
+/// The kernel's memory that the allocator holds: what is in use, and also what is free if the kernel would take nothing
+/// back.
 #[cfg(target_env = "gnu")]
 pub(crate) fn allocated() -> Bytes {
     // SAFETY: it takes the allocator's own locks, and only counts.
@@ -143,12 +143,12 @@ pub(crate) fn allocated() -> Bytes {
     Bytes::default()
 }
 
-fn beside(held: Bytes) -> Bytes {
+fn memory_beside_store(held: Bytes) -> Bytes {
     process::resident().unwrap_or_default() - held
 }
 
 #[cfg(target_env = "gnu")]
-fn give_back() {
+fn trim_allocator() {
     // SAFETY: it takes the allocator's own locks, and touches nothing that is in use.
     unsafe { libc::malloc_trim(0) };
 }

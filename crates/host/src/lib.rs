@@ -1,32 +1,34 @@
-//! The daemon: serve, config, headroom, the Memory Manager, admin, observe.
+//! The daemon's host side: serve, config, headroom, the Memory Manager, admin and observe.
 
 #![deny(unsafe_code)]
 
 pub mod admin;
-mod alone;
-mod bounds;
+mod allocate_file;
 pub mod chores;
 pub mod config;
-mod credentials;
+mod credential_report;
 pub mod daemon;
 pub mod disk;
-mod ending;
-mod finale;
-mod greeting;
 pub mod headroom;
 mod heap;
-mod live_changes;
-pub mod locked;
-pub mod lone;
+mod host_lock;
+mod live_changes_file;
 pub mod manager;
+pub mod memory_lock;
 pub mod observe;
 mod ofd;
-mod patience;
-mod refused;
-mod reserve;
+mod refusal_reporter;
+mod resource_bounds;
+mod retry;
 pub mod serve;
+mod shutdown_signal;
+mod shutdown_watchdog;
 mod signals;
 pub mod spill;
+pub mod standalone;
+mod startup_banner;
 mod state_folder;
 mod stuck;
 pub mod tenants;
+#[cfg(test)]
+mod wait_until;

@@ -1,5 +1,5 @@
-//! Locks of open files (OFD locks): of a byte each, held until the last descriptor of that open file is closed, and by
-//! nobody else in the same process.
+//! Locks of open files (OFD locks), of one byte each. A lock is held until the last descriptor of that open file is
+//! closed. No other open file, not even of the same process, has it meanwhile.
 
 use std::fs::File;
 use std::io;
@@ -7,20 +7,20 @@ use std::io;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
-/// Who else may hold a byte that is locked.
+/// Who else may lock the byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
-    /// All who hold it like that.
+pub(crate) enum LockMode {
+    /// All open files that lock it the same way.
     Shared,
-    /// Nobody. The file has to be open for writing.
-    Alone,
+    /// No other open file. The file must be open for writing.
+    Exclusive,
 }
 
-/// Locks a byte. Says whether nobody else is in the way.
-pub(crate) fn lock(file: &File, hold: Hold, byte: i64) -> io::Result<bool> {
+/// Locks a byte. Returns whether no other open file is in the way.
+pub(crate) fn lock(file: &File, hold: LockMode, byte: i64) -> io::Result<bool> {
     let kind = match hold {
-        Hold::Shared => libc::F_RDLCK,
-        Hold::Alone => libc::F_WRLCK,
+        LockMode::Shared => libc::F_RDLCK,
+        LockMode::Exclusive => libc::F_WRLCK,
     };
     match fcntl(file, FcntlArg::F_OFD_SETLK(&byte_lock(kind, byte))) {
         Ok(_) => Ok(true),
@@ -30,7 +30,7 @@ pub(crate) fn lock(file: &File, hold: Hold, byte: i64) -> io::Result<bool> {
 }
 
 /// Whether another open file has that byte locked.
-pub(crate) fn is_anothers(file: &File, byte: i64) -> io::Result<bool> {
+pub(crate) fn is_locked_by_other(file: &File, byte: i64) -> io::Result<bool> {
     let mut asked = byte_lock(libc::F_WRLCK, byte);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;
     Ok(i32::from(asked.l_type) != libc::F_UNLCK)

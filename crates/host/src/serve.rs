@@ -1,4 +1,4 @@
-//! The daemon's life: it takes its places, serves until it is told to end, and leaves nothing behind.
+//! The daemon's life: it binds its listeners, serves until it is told to end, and leaves nothing behind.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -6,36 +6,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
-use sublet_frontends::backend::Backend;
+use sublet_frontends::backend::{Backend, MonotonicClock};
 use sublet_frontends::memcached::instance::Instance;
-use sublet_frontends::memcached::serve::{self, Group, Listener, Stop};
+use sublet_frontends::memcached::serve::{self, Group, Listener, StopMode};
 use sublet_frontends::ring::serve as ring;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_policy::headroom;
 use sublet_store::{Store, StoreSettings};
 use sublet_types::{Bytes, TenantId};
 
-use crate::admin::{Admin, Doors, DoorsError};
-use crate::alone::{Alone, NotAlone};
-use crate::bounds::Bounds;
+use crate::admin::{Admin, AdminListenError, AdminListeners};
 use crate::chores::{Chores, ChoresError};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, LoadedConfig};
 use crate::daemon::Daemon;
-use crate::disk::{Disks, DisksError};
-use crate::finale::{self, Finale};
-use crate::greeting::{self, Granted};
-use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
-use crate::live_changes::Changes;
-use crate::manager::{Manager, WrongPolicy};
-use crate::observe::events::{Cause, EventId, Events, Why, Writer};
+use crate::disk::{DiskStartError, Disks};
+use crate::headroom::{Headroom, HeadroomStartError, HostReadError, ProcHost, ReadHost};
+use crate::host_lock::{HostLock, HostLockError};
+use crate::live_changes_file::LiveChangesFile;
+use crate::manager::{MemoryManager, WrongPolicy};
+use crate::observe::events::{EventId, EventReason, EventWriter, Events, PostedEvent};
 use crate::observe::log::{self, LogError};
-use crate::signals::Heard;
+use crate::resource_bounds::ResourceBounds;
+use crate::shutdown_watchdog::{self, ShutdownWatchdog};
+use crate::signals::SignalWaiter;
+use crate::startup_banner::{self, GrantedResources};
 use crate::state_folder::{self, StateError};
-use crate::tenants::Tenants;
-use crate::tenants::refusals::Refusals;
+use crate::tenants::TenantRegistry;
+use crate::tenants::refusals::TenantRefusals;
 use crate::tenants::rings::{self, RingsError};
 use crate::tenants::service::{self, Service, ServiceError};
-use crate::{heap, locked};
+use crate::{heap, memory_lock};
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -43,27 +43,27 @@ pub enum ServeError {
     /// The log filter makes no sense.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Another daemon sizes itself.
+    /// Another daemon sizes itself by the host's memory.
     #[error(transparent)]
-    NotAlone(#[from] NotAlone),
-    /// The state folder cannot be had.
+    HostLock(#[from] HostLockError),
+    /// The daemon cannot claim the state folder.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The admin interface has no place.
+    /// The admin interface cannot listen.
     #[error(transparent)]
-    Doors(#[from] DoorsError),
+    AdminListen(#[from] AdminListenError),
     /// A tenant cannot be served.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The host's memory cannot be seen.
+    /// The host's memory cannot be read.
     #[error(transparent)]
-    Host(#[from] ReadError),
+    Host(#[from] HostReadError),
     /// The store cannot be made.
     #[error("cannot reserve address space for the arena: {0}")]
     Store(io::Error),
     /// The arena cannot follow the host.
     #[error(transparent)]
-    Headroom(#[from] StartError),
+    Headroom(#[from] HeadroomStartError),
     /// The chores cannot begin.
     #[error(transparent)]
     Chores(#[from] ChoresError),
@@ -78,7 +78,7 @@ pub enum ServeError {
     Rings(#[from] RingsError),
     /// A disk of the config cannot be served.
     #[error(transparent)]
-    Disk(#[from] DisksError),
+    Disk(#[from] DiskStartError),
     /// Serving cannot begin.
     #[error(transparent)]
     Serve(#[from] serve::StartError),
@@ -87,27 +87,28 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. SIGHUP has it read passwords and certificates anew, and nothing else.
-pub fn run(loaded: Loaded) -> Result<(), ServeError> {
-    heap::bound();
+/// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. On SIGHUP the daemon reads passwords and certificates again, and
+/// nothing else.
+pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
+    heap::configure_allocator();
     let _log = log::start(&loaded.config.daemon.log, loaded.config.daemon.log_format)?;
     let events = Events::default();
-    let writer = Writer::start(&events)?;
-    let mut signals = Heard::begin()?;
-    let alone = claim(&loaded.config)?;
+    let writer = EventWriter::start(&events)?;
+    let mut signals = SignalWaiter::install()?;
+    let alone = claim_host(&loaded.config)?;
     let loaded = state_folder::claim(loaded)?;
-    let doors = Doors::open(&loaded.config, &events)?;
-    let finale = Finale::prepare(finale::exit)?;
+    let admin_listeners = AdminListeners::open(&loaded.config, &events)?;
+    let watchdog = ShutdownWatchdog::start(shutdown_watchdog::exit)?;
     let places = loaded.config.tenants.iter().map(service::listeners);
     let places: Vec<Vec<Listener>> = places.collect::<Result<_, _>>()?;
     let rings = loaded.config.tenants.iter().map(rings::listeners);
     let rings: Vec<Vec<ring::Listener>> = rings.collect::<Result<_, _>>()?;
 
     let backend = backend(&loaded.config)?;
-    let live = Changes::of(loaded.live.clone());
-    let mut tenants = Tenants::open(&loaded, &live, &places, &backend, &events)?;
-    let doors_of_rings = tenants.open_rings(rings)?;
-    let headroom = follow(&loaded.config, &backend, &events)?;
+    let live = LiveChangesFile::of(loaded.live.clone());
+    let mut tenants = TenantRegistry::open(&loaded, &live, &places, &backend, &events)?;
+    let ring_listeners = tenants.open_rings(rings)?;
+    let headroom = start_headroom(&loaded.config, &backend, &events)?;
     let disks = Disks::open(&loaded, &backend, &events)?;
     let config = loaded.config.clone();
     warn_of_lost_changes(&loaded);
@@ -115,18 +116,18 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let groups = tenants.services().iter().map(Service::group);
     let groups: Vec<(Group, Vec<Listener>)> = groups.zip(places).collect();
     let choice = config.policy.choice()?;
-    let by_hand = headroom.by_hand();
-    let manager = Manager::start(&backend, &config.policy, choice, &events, by_hand)
+    let by_hand = headroom.manual_releases();
+    let manager = MemoryManager::start(&backend, &config.policy, choice, &events, by_hand)
         .map_err(ServeError::Manager)?;
-    let refused = refused(&tenants, &disks, &events);
+    let refused = refusal_reporter(&tenants, &disks, &events);
     let chores = Chores::start_with(&backend, instances(tenants.services()), refused)?;
-    let serving = serve::start(groups, config.daemon.threads, &backend, ender())?;
-    let broken = Arc::new(|| ender()(Stop::Now));
-    let ringing = rings::start(doors_of_rings, config.daemon.threads, &backend, broken)?;
-    let granted = Granted {
-        tcp: doors.tcp_place(),
-        metrics: doors.metrics_place(),
-        descriptors: Bounds::of(&config).claim_descriptors(),
+    let serving = serve::start(groups, config.daemon.threads, &backend, shutdown_trigger())?;
+    let broken = Arc::new(|| shutdown_trigger()(StopMode::Now));
+    let ringing = rings::start(ring_listeners, config.daemon.threads, &backend, broken)?;
+    let granted = GrantedResources {
+        tcp: admin_listeners.tcp_address(),
+        metrics: admin_listeners.metrics_address(),
+        descriptors: ResourceBounds::of(&config).claim_descriptors(),
     };
     let daemon = Daemon::new(
         backend,
@@ -138,13 +139,13 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
         events.clone(),
     );
     let daemon = Arc::new(daemon);
-    let admin = Admin::start(doors, Arc::clone(&daemon))?;
-    greeting::print(&daemon.status(), &config, &granted);
+    let admin = Admin::start(admin_listeners, Arc::clone(&daemon))?;
+    startup_banner::print(&daemon.status(), &config, &granted);
     let release = concat!("release ", env!("CARGO_PKG_VERSION"));
-    events.post(Cause::new(EventId::DaemonStarted, Why::Start).saying(release));
+    events.post(PostedEvent::new(EventId::DaemonStarted, EventReason::Start).saying(release));
 
     signals.wait(&daemon);
-    let all = Everything {
+    let all = RunningDaemon {
         daemon,
         admin,
         ringing,
@@ -153,35 +154,39 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
         alone,
         writer,
     };
-    all.end(&finale);
+    all.end(&watchdog);
     Ok(())
 }
 
-/// Tells, whenever it is run, which clients were not let in since the last time.
-fn refused(tenants: &Tenants, disks: &Disks, events: &Events) -> impl FnMut() + Send + use<> {
-    let mut of_tenants = Refusals::of(tenants.services(), events);
+/// A function that reports which clients were refused since its last call.
+fn refusal_reporter(
+    tenants: &TenantRegistry,
+    disks: &Disks,
+    events: &Events,
+) -> impl FnMut() + Send + use<> {
+    let mut of_tenants = TenantRefusals::of(tenants.services(), events);
     let of_disks = disks.refusals(events);
     move || {
-        of_tenants.tell();
+        of_tenants.report();
         of_disks();
     }
 }
 
 /// What runs while the daemon serves.
-struct Everything {
+struct RunningDaemon {
     daemon: Arc<Daemon>,
     admin: Admin,
-    ringing: Option<ring::Running>,
-    serving: serve::Running,
+    ringing: Option<ring::RingService>,
+    serving: serve::MemcachedService,
     chores: Chores,
-    alone: Option<Alone>,
-    writer: Writer,
+    alone: Option<HostLock>,
+    writer: EventWriter,
 }
 
-impl Everything {
-    /// Ends it, whoever needs others before them.
-    fn end(self, finale: &Finale) {
-        let Everything {
+impl RunningDaemon {
+    /// Ends it. A part that needs others ends before them.
+    fn end(self, watchdog: &ShutdownWatchdog) {
+        let RunningDaemon {
             daemon,
             admin,
             ringing,
@@ -190,25 +195,25 @@ impl Everything {
             alone,
             writer,
         } = self;
-        // Who asks is answered until the last page is on its backing.
+        // Callers get answers until the last page is on its backing.
         daemon.begin_ending();
-        // For as long as the backings go on taking it.
+        // This lasts as long as the backings go on taking it.
         daemon.drain_disks();
-        finale.step("a change that was refused", STEP_MAX, || {
-            daemon.settle_changes()
+        watchdog.run_step("a change that was refused", STEP_MAX, || {
+            daemon.reconcile_changes()
         });
-        finale.step("files that are read anew", STEP_MAX, || daemon.end_reread());
-        finale.step("disks and their clients", DISKS_END_MAX, || {
+        watchdog.run_step("files that are read anew", STEP_MAX, || daemon.end_reload());
+        watchdog.run_step("disks and their clients", DISKS_END_MAX, || {
             daemon.end_disks()
         });
-        finale.step("callers of the admin interface", STEP_MAX, || drop(admin));
-        finale.step("clients of page rings", STEP_MAX, || {
-            ringing.into_iter().for_each(ring::Running::stop)
+        watchdog.run_step("callers of the admin interface", STEP_MAX, || drop(admin));
+        watchdog.run_step("clients of page rings", STEP_MAX, || {
+            ringing.into_iter().for_each(ring::RingService::stop)
         });
-        finale.step("memcached's clients", STEP_MAX, || {
-            serving.stop(Stop::Graceful)
+        watchdog.run_step("memcached's clients", STEP_MAX, || {
+            serving.stop(StopMode::Graceful)
         });
-        finale.step("threads of the daemon", STEP_MAX, || {
+        watchdog.run_step("threads of the daemon", STEP_MAX, || {
             drop(chores);
             drop(daemon);
             drop(alone);
@@ -217,18 +222,18 @@ impl Everything {
     }
 }
 
-/// How long disks, their clients and whoever keeps pages of swap may take to end, all bounds of their own together.
+/// How long disks, their clients and the keeper of swap pages may take to end, all bounds of their own together.
 const DISKS_END_MAX: Duration = Duration::from_secs(120);
 
 /// How long any other step of the end may take.
 const STEP_MAX: Duration = Duration::from_secs(30);
 
-/// A daemon with a ceiling may have others beside it.
-fn claim(config: &Config) -> Result<Option<Alone>, NotAlone> {
+/// Claims the host. A daemon with a ceiling may have others beside it.
+fn claim_host(config: &Config) -> Result<Option<HostLock>, HostLockError> {
     let folder = config.admin.socket.parent().unwrap_or(".".as_ref());
     match config.arena.ceiling {
         Some(_) => Ok(None),
-        None => Alone::claim(folder).map(Some),
+        None => HostLock::claim(folder).map(Some),
     }
 }
 
@@ -237,7 +242,7 @@ fn backend(config: &Config) -> Result<Backend, ServeError> {
     let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
     let store = Store::new(StoreSettings {
         capacity,
-        // The first look at the host says how much it may be.
+        // The first reading of the host says how large the arena may be.
         limit: config.arena.floor.min(capacity),
         item_max: item_max.unwrap_or(Bytes::mib(1)),
         seed: RandomState::new().hash_one(std::process::id()),
@@ -245,16 +250,17 @@ fn backend(config: &Config) -> Result<Backend, ServeError> {
         pages: sublet_store::PageSettings::default(),
     });
     let store = store.map_err(ServeError::Store)?;
-    locked::lock_store(&store);
+    memory_lock::lock_store(&store);
     Ok(Backend {
         store,
         clock: Clock::start(),
+        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     })
 }
 
-/// The most that the arena can ever hold: the ceiling, or all memory there is.
-fn capacity(config: &Config) -> Result<Bytes, ReadError> {
+/// The most that the arena can ever hold: the ceiling, or all memory of the host.
+fn capacity(config: &Config) -> Result<Bytes, HostReadError> {
     let host = ProcHost::open()?.read(Duration::ZERO)?;
     let all = host
         .cgroup
@@ -262,13 +268,17 @@ fn capacity(config: &Config) -> Result<Bytes, ReadError> {
     Ok(config.arena.ceiling.map_or(all, |ceiling| ceiling.min(all)))
 }
 
-fn follow(config: &Config, backend: &Backend, events: &Events) -> Result<Headroom, ServeError> {
-    let settings = headroom::Settings {
+fn start_headroom(
+    config: &Config,
+    backend: &Backend,
+    events: &Events,
+) -> Result<Headroom, ServeError> {
+    let settings = headroom::HeadroomSettings {
         reserve: config.arena.reserve,
         floor: config.arena.floor,
         ceiling: config.arena.ceiling,
         fast_from: config.arena.release_threshold,
-        ..headroom::Settings::default()
+        ..headroom::HeadroomSettings::default()
     };
     Ok(Headroom::start(
         ProcHost::open()?,
@@ -286,14 +296,14 @@ fn instances(services: &[Service]) -> Vec<(Arc<Instance>, TenantId)> {
         .collect()
 }
 
-/// Serving that broke down ends the daemon as a signal would.
-fn ender() -> Arc<serve::Asked> {
+/// If serving breaks down, the daemon ends as with a signal.
+fn shutdown_trigger() -> Arc<serve::OnShutdown> {
     Arc::new(|_| {
         let _ = signal_hook::low_level::raise(SIGTERM);
     })
 }
 
-/// Changes that were made live may have floors that do not fit beside each other.
+/// Warns if floors that were set live do not fit beside each other.
 fn warn_of_floors(config: &Config) {
     let floors = config
         .tenants
@@ -301,21 +311,21 @@ fn warn_of_floors(config: &Config) {
         .filter_map(|tenant| tenant.settings.floor);
     let together: Bytes = floors.sum();
     if let Some(arena) = config.arena.ceiling.filter(|arena| *arena < together) {
-        tracing::warn!(%together, %arena, "the tenants' floors do not fit together, and each has a part of its own: `sublet tenants set NAME --floor` lowers one");
+        tracing::warn!(%together, %arena, "the tenants' floors do not fit together, and each tenant has a part of its floor: `sublet tenants set NAME --floor` lowers one");
     }
 }
 
-fn warn_of_lost_changes(loaded: &Loaded) {
+fn warn_of_lost_changes(loaded: &LoadedConfig) {
     for key in &loaded.orphans {
         tracing::warn!(
             key,
-            "live.toml changes what is not there; it holds once it is"
+            "live.toml changes something that does not exist; the change holds once it exists"
         );
     }
     for said in &loaded.passed_over {
         tracing::warn!(
             said,
-            "live.toml says what daemons have no more; it is passed over"
+            "live.toml sets something that daemons no longer have; the daemon ignores it"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What the daemon does with signals. Others than these it lives through, or dies by (`sublet`'s own `signals`).
+//! What the daemon does with signals. It survives other signals than these, or dies by them (`sublet`'s own `signals`).
 
 use std::io;
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use signal_hook::iterator::Signals;
 
 use crate::daemon::Daemon;
 
-/// By these it ends: an owner's, that of LXC, which halts a container, and the kernel's, when its processor time is up.
+/// The daemon ends by these: its owner's, the one of LXC, which halts a container, and the kernel's, when its processor
+/// time is up.
 const ENDING: [i32; 4] = [SIGTERM, SIGINT, SIGPWR, SIGXCPU];
 
-/// Signals that are waited for.
-pub(crate) struct Heard {
+/// Waits for signals.
+pub(crate) struct SignalWaiter {
     signals: Signals,
-    /// The daemon ends already, and another word of its owner ends it at once.
+    /// The daemon ends already, and another signal of its owner ends it at once.
     is_ending: Arc<AtomicBool>,
-    /// What has a first word say so, until serving begins: a start that hangs hears nothing else.
+    /// Handlers that make a first signal count until serving begins, because a start that hangs hears nothing else.
     first_words: Vec<SigId>,
 }
 
-impl Heard {
-    /// From now on none of them kills, before the daemon ends. When it does, SIGXCPU still does not: it comes each second until
-    /// the kernel kills.
-    pub(crate) fn begin() -> io::Result<Heard> {
+impl SignalWaiter {
+    /// From now on none of these signals kills the daemon before it ends. When it ends, SIGXCPU still does not: it
+    /// comes each second until the kernel kills.
+    pub(crate) fn install() -> io::Result<SignalWaiter> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let mut first_words = Vec::new();
         for signal in [SIGTERM, SIGINT] {
@@ -36,26 +37,26 @@ impl Heard {
         }
         let others = [SIGHUP, SIGUSR1, SIGUSR2];
         let signals = Signals::new(ENDING.into_iter().chain(others))?;
-        Ok(Heard {
+        Ok(SignalWaiter {
             signals,
             is_ending,
             first_words,
         })
     }
 
-    /// Waits for one that ends the daemon.
+    /// Waits for a signal that ends the daemon.
     pub(crate) fn wait(&mut self, daemon: &Arc<Daemon>) {
         for first_word in self.first_words.drain(..) {
             signal_hook::low_level::unregister(first_word);
         }
         for signal in self.signals.forever() {
-            let name = name(signal);
+            let name = signal_name(signal);
             match signal {
-                SIGHUP => daemon.begin_reread(),
+                SIGHUP => daemon.begin_reload(),
                 SIGUSR1 | SIGUSR2 => {
                     tracing::info!(
                         signal = name,
-                        "a signal that changes nothing: logs go to stderr, and SIGHUP has files read anew"
+                        "this signal changes nothing: logs go to stderr, and on SIGHUP the daemon reads files again"
                     );
                 }
                 _ => {
@@ -71,7 +72,7 @@ impl Heard {
     }
 }
 
-fn name(signal: i32) -> &'static str {
+fn signal_name(signal: i32) -> &'static str {
     match signal {
         SIGPWR => "SIGPWR",
         signal => signal_hook::low_level::signal_name(signal).unwrap_or("a signal"),

@@ -1,18 +1,22 @@
-//! Spill files: where persistent pages go that memory has no place for.
+//! Spill files: they hold persistent pages that do not fit into memory.
 //!
-//! A pool has a file of its own in the tenant's spill folder: preallocated, so that a page that was accepted
-//! always finds its place; for the daemon's eyes only; locked, so that no second daemon takes it; and gone
-//! with its pool, for nobody else can make sense of it.
+//! A pool has a file of its own in the tenant's spill folder:
+//!
+//! - It is preallocated, so that an accepted page always finds its place.
+//! - Only the daemon's user may read it.
+//! - It is locked, so that no second daemon takes it.
+//! - It goes with its pool, because nobody else can make sense of it.
 //!
 //! ```text
 //!  0      "SUBLSPIL" version:u32, little-endian; zeroes      4,096 bytes
 //!  then   the slots' pages                                   4,096 bytes each
 //! ```
 //!
-//! Version 1 had the pages alone. What a daemon left is removed by the next one, but for a file of a newer release, which may be worth more to that.
+//! Version 1 had only the pages. A daemon removes what an earlier one left, except for a file of a newer release, which
+//! may be worth more to that release.
 //!
-//! The kernel says that a page is written when it has taken it, and may fail to write it later. So a checksum of what was
-//! written stays in memory: what a disk has lost is an error, never another page.
+//! The kernel says that a page is written when it has taken it, and may fail to write it later. So a checksum of what
+//! was written stays in memory. A page that a disk has lost is then an error, never another page.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -23,15 +27,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use sublet_frontends::ring::Spills;
+use sublet_frontends::ring::SpillFactory;
 use sublet_store::Spill;
 use sublet_types::{Bytes, FileKind, PAGE_BYTES, UnreadVersion};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::allocate_file::allocate_keeping_free;
 use crate::headroom;
-use crate::ofd::{self, Hold};
-use crate::patience::through_lacks;
-use crate::reserve::reserve_beside;
+use crate::ofd::{self, LockMode};
+use crate::retry::retry_on_shortage;
 
 /// A tenant's folder for spill files.
 #[derive(Debug)]
@@ -39,24 +43,24 @@ pub(crate) struct SpillFolder {
     folder: PathBuf,
     /// Bytes of each file's pages.
     size: Bytes,
-    /// Bytes of all of them together.
+    /// Bytes of all files together.
     size_max: Bytes,
     taken: Arc<Mutex<Bytes>>,
 }
 
-/// Pools of a tenant whose files there is room for, unless its config says how many bytes.
+/// How many of a tenant's pools there is room for, unless its config says how many bytes.
 const POOLS_AUTO: u64 = 16;
 
-/// Of its file system so much stays free for others: a hundredth, and this at least.
+/// This much of the file system stays free for others: a hundredth of it, and at least this.
 const KEPT_MIN: Bytes = Bytes::mib(64);
 const KEPT_SHARE: u64 = 100;
 
-fn kept_free(all: Bytes) -> Bytes {
+fn space_kept_free(all: Bytes) -> Bytes {
     Bytes(all.0 / KEPT_SHARE).max(KEPT_MIN)
 }
 
-/// Devices on which files are being made, each with a lock: two files that are made at once do not count the same room.
-/// Whoever waits for it waits for the disk that has his own file.
+/// Devices on which files are being made, each with a lock, so that two files that are made at once do not count the
+/// same space. A thread that waits for the lock waits for the disk that will have its own file.
 static MAKING: Mutex<BTreeMap<u64, Weak<Mutex<()>>>> = Mutex::new(BTreeMap::new());
 
 fn making_on(device: u64) -> Arc<Mutex<()>> {
@@ -74,8 +78,8 @@ fn making_on(device: u64) -> Arc<Mutex<()>> {
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl SpillFolder {
-    /// A folder whose files have `size` each, and `size_max` together; as much as a dozen and some have where `None`. Files
-    /// that a daemon left behind which is no more are removed.
+    /// A folder whose files have `size` each, and `size_max` together. `None` stands for [`POOLS_AUTO`] files. Files
+    /// that an ended daemon left behind are removed.
     ///
     /// # Errors
     ///
@@ -89,10 +93,10 @@ impl SpillFolder {
         let system = rustix::fs::statvfs(folder)?;
         let free = Bytes(system.f_bavail * system.f_frsize);
         if free < size {
-            tracing::warn!(folder = %folder.display(), %free, spill_size = %size, "no persistent pool can be made: its spill file has no room");
+            tracing::warn!(folder = %folder.display(), %free, spill_size = %size, "no persistent pool can be made: the folder has no room for its spill file");
         }
         if is_memory(folder)? {
-            tracing::warn!(folder = %folder.display(), "the spill folder is on a file system in memory: what memory has no place for takes memory there");
+            tracing::warn!(folder = %folder.display(), "the spill folder is on a file system in memory: pages that do not fit into memory take memory there");
         }
         for left in fs::read_dir(folder)? {
             remove_if_left(&left?.path());
@@ -127,23 +131,23 @@ fn remove_if_left(path: &Path) {
     }
     let known = check_version(&file).map_err(io::Error::other);
     if let Err(error) = known.and_then(|()| fs::remove_file(path)) {
-        tracing::warn!(path = %path.display(), %error, "a spill file that nobody uses stays");
+        tracing::warn!(path = %path.display(), %error, "an unused spill file could not be deleted");
     }
 }
 
 const MAGIC: &[u8; 8] = b"SUBLSPIL";
 
-/// What stands before the pages.
+/// The bytes before the pages.
 const HEAD_BYTES: u64 = PAGE_BYTES;
 
 fn write_head(file: &File) -> io::Result<()> {
     let mut head = [0; HEAD_BYTES as usize];
     head[..8].copy_from_slice(MAGIC);
-    head[8..12].copy_from_slice(&FileKind::Spill.today().to_le_bytes());
+    head[8..12].copy_from_slice(&FileKind::Spill.current().to_le_bytes());
     file.write_all_at(&head, 0)
 }
 
-/// That a file has a version that is read. One without a head has version 1, or was not finished.
+/// Checks that this release reads the file's version. A file without a head has version 1, or was not finished.
 fn check_version(file: &File) -> Result<(), UnreadVersion> {
     let mut head = [0; 12];
     let read = file.read_exact_at(&mut head, 0);
@@ -158,32 +162,33 @@ fn check_version(file: &File) -> Result<(), UnreadVersion> {
     }
 }
 
-/// Says whether nobody else uses it. Of the open file, not of the process: two tenants may share a folder.
+/// Locks a file. Returns whether no other open file has the lock. The lock is of the open file, not of the process,
+/// because two tenants may share a folder.
 fn lock(file: &File) -> io::Result<bool> {
-    ofd::lock(file, Hold::Alone, 0)
+    ofd::lock(file, LockMode::Exclusive, 0)
 }
 
-impl Spills for SpillFolder {
-    fn make(&self) -> io::Result<Arc<dyn Spill>> {
+impl SpillFactory for SpillFolder {
+    fn create(&self) -> io::Result<Arc<dyn Spill>> {
         self.new_file().inspect_err(|error| {
             let (folder, size) = (self.folder.display(), self.size);
-            tracing::error!(%folder, spill_size = %size, %error, "a spill file cannot be made, so that a program was refused its persistent pool");
+            tracing::error!(%folder, spill_size = %size, %error, "a spill file cannot be made, so the daemon refused a program its persistent pool");
         })
     }
 }
 
 impl SpillFolder {
     fn new_file(&self) -> io::Result<Arc<dyn Spill>> {
-        // Its pool's pages are lost with the daemon.
-        headroom::stay_alive();
-        let share = Share::take(&self.taken, self.size, self.size_max)?;
+        // The pool's pages are lost with the daemon.
+        headroom::protect_from_oom_killer();
+        let share = SpillReservation::reserve(&self.taken, self.size, self.size_max)?;
         let (file, path) = self.new_name()?;
         let slots = slots(self.size);
         let spill = SpillFile {
             file,
             path,
             share,
-            sums: Mutex::new(Sums {
+            sums: Mutex::new(SlotChecksums {
                 of_slot: vec![0; slots as usize],
                 under_way: Vec::new(),
             }),
@@ -193,12 +198,13 @@ impl SpillFolder {
         }
         let making = making_on(spill.file.metadata()?.dev());
         let _alone = making.lock();
-        reserve_beside(&spill.file, place(slots), kept_free)?;
+        allocate_keeping_free(&spill.file, slot_offset(slots), space_kept_free)?;
         write_head(&spill.file)?;
         Ok(Arc::new(spill))
     }
 
-    /// A file that nobody else has, a daemon of another container neither, which may have the same number as this one.
+    /// A new file that nobody else has. A daemon of another container may have the same process number as this one and
+    /// must not have it either.
     fn new_name(&self) -> io::Result<(File, PathBuf)> {
         loop {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -222,8 +228,8 @@ fn slots(size: Bytes) -> u32 {
     u32::try_from(size.0 / PAGE_BYTES).unwrap_or(u32::MAX)
 }
 
-/// Where a slot's page is.
-fn place(slot: u32) -> u64 {
+/// The offset of a slot's page.
+fn slot_offset(slot: u32) -> u64 {
     HEAD_BYTES + u64::from(slot) * PAGE_BYTES
 }
 
@@ -232,60 +238,64 @@ fn place(slot: u32) -> u64 {
 struct SpillFile {
     file: File,
     path: PathBuf,
-    share: Share,
-    sums: Mutex<Sums>,
+    share: SpillReservation,
+    sums: Mutex<SlotChecksums>,
 }
 
-/// What a file takes of what its tenant may have; given back when it goes.
+/// The bytes that a file takes of what its tenant may have. They are given back when this is dropped.
 #[derive(Debug)]
-struct Share {
+struct SpillReservation {
     size: Bytes,
     taken: Arc<Mutex<Bytes>>,
 }
 
-impl Share {
-    fn take(taken: &Arc<Mutex<Bytes>>, size: Bytes, most: Bytes) -> io::Result<Share> {
+impl SpillReservation {
+    fn reserve(
+        taken: &Arc<Mutex<Bytes>>,
+        size: Bytes,
+        most: Bytes,
+    ) -> io::Result<SpillReservation> {
         let mut all = taken.lock();
         if *all + size > most {
             let what = format!("the tenant's spill files have {all} of {most} (`spill_total`)");
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, what));
         }
         *all += size;
-        Ok(Share {
+        Ok(SpillReservation {
             size,
             taken: Arc::clone(taken),
         })
     }
 }
 
-impl Drop for Share {
+impl Drop for SpillReservation {
     fn drop(&mut self) {
         let mut all = self.taken.lock();
         *all -= self.size;
     }
 }
 
-/// What is to be in a spill file.
+/// What a spill file should contain.
 #[derive(Debug)]
-struct Sums {
-    /// Checksums of what was written to each slot last. The kernel gives memory for those that were.
+struct SlotChecksums {
+    /// Checksums of what was last written to each slot. The kernel gives memory only for those that were written.
     of_slot: Vec<u32>,
     /// Slots that are being written.
     under_way: Vec<u32>,
 }
 
-impl Sums {
-    fn begin(&mut self, slot: u32, sum: u32) {
+impl SlotChecksums {
+    fn begin_write(&mut self, slot: u32, sum: u32) {
         self.of_slot[slot as usize] = sum;
         self.under_way.push(slot);
     }
 
-    fn end(&mut self, slot: u32) {
+    fn end_write(&mut self, slot: u32) {
         let place = self.under_way.iter().position(|other| *other == slot);
         place.map(|place| self.under_way.swap_remove(place));
     }
 
-    /// What a slot is to have; nothing certain while it is being written.
+    /// What a slot should contain. `None` while it is being written.
     fn expected(&self, slot: u32) -> Option<u32> {
         let is_certain = !self.under_way.contains(&slot);
         is_certain.then(|| self.of_slot[slot as usize])
@@ -298,11 +308,11 @@ impl Spill for SpillFile {
     }
 
     fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
-        self.sums.lock().begin(slot, sum(page));
-        let at = place(slot);
-        let written = through_lacks(|| self.file.write_all_at(page, at));
-        self.sums.lock().end(slot);
-        self.told(
+        self.sums.lock().begin_write(slot, sum(page));
+        let at = slot_offset(slot);
+        let written = retry_on_shortage(|| self.file.write_all_at(page, at));
+        self.sums.lock().end_write(slot);
+        self.log_failure(
             written,
             "a page cannot be written to its spill file and stays in memory",
         )
@@ -310,8 +320,8 @@ impl Spill for SpillFile {
 
     fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
         let expected = self.sums.lock().expected(slot);
-        let at = place(slot);
-        let read = through_lacks(|| self.file.read_exact_at(page, at));
+        let at = slot_offset(slot);
+        let read = retry_on_shortage(|| self.file.read_exact_at(page, at));
         let read = read.and_then(|()| match expected == Some(sum(page)) {
             true => Ok(()),
             false => Err(io::Error::new(
@@ -322,7 +332,7 @@ impl Spill for SpillFile {
         if expected.is_none() || self.sums.lock().expected(slot) != expected {
             return read; // written anew meanwhile: nobody wants what was there before
         }
-        self.told(read, "a page cannot be read from its spill file")
+        self.log_failure(read, "a page cannot be read from its spill file")
     }
 }
 
@@ -331,7 +341,7 @@ fn sum(page: &[u8]) -> u32 {
 }
 
 impl SpillFile {
-    fn told(&self, done: io::Result<()>, what: &str) -> io::Result<()> {
+    fn log_failure(&self, done: io::Result<()>, what: &str) -> io::Result<()> {
         if let Err(error) = &done {
             tracing::error!(path = %self.path.display(), %error, "{what}");
         }
@@ -355,7 +365,7 @@ mod tests {
     fn a_file_holds_pages_and_goes_with_its_pool() {
         let folder = tempfile::tempdir().expect("a folder");
         let spills = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
-        let spill = spills.make().expect("made");
+        let spill = spills.create().expect("made");
         assert_eq!(spill.slots(), 256);
         spill.write(255, &[7; 4096]).expect("written");
         let mut page = [0; 4096];
@@ -377,8 +387,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let total = Some(Bytes::mib(3));
         let spills = SpillFolder::open(folder.path(), Bytes::mib(1), total).expect("opened");
-        let mut made: Vec<_> = (0..3).map(|_| spills.make().expect("made")).collect();
-        let refused = spills.make().err().expect("the fourth");
+        let mut made: Vec<_> = (0..3).map(|_| spills.create().expect("made")).collect();
+        let refused = spills.create().err().expect("the fourth");
         assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
         assert!(
             refused.to_string().contains("3.00 MiB of 3.00 MiB"),
@@ -386,13 +396,13 @@ mod tests {
         );
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
         made.pop();
-        spills.make().expect("made");
+        spills.create().expect("made");
         let many = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
-        let made: Vec<_> = (0..17).map(|_| many.make()).collect();
+        let made: Vec<_> = (0..17).map(|_| many.create()).collect();
         assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 16);
     }
 
-    /// One that has room for the file, and not for what stays free beside it.
+    /// A file system that has room for the file, and not for what stays free beside it.
     #[test]
     fn some_of_the_file_system_stays_free() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -401,18 +411,18 @@ mod tests {
         let nearly_all = Bytes(free - KEPT_MIN.0 / 2);
         let total = Some(nearly_all);
         let spills = SpillFolder::open(folder.path(), nearly_all, total).expect("opened");
-        let refused = spills.make().err().expect("too much");
+        let refused = spills.create().err().expect("too much");
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
         assert!(
             refused.to_string().contains("stay free for others"),
             "{refused}"
         );
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
-        assert_eq!(kept_free(Bytes::gib(1)), Bytes::mib(64));
-        assert_eq!(kept_free(Bytes::gib(100)), Bytes::gib(1));
+        assert_eq!(space_kept_free(Bytes::gib(1)), Bytes::mib(64));
+        assert_eq!(space_kept_free(Bytes::gib(100)), Bytes::gib(1));
     }
 
-    /// As while the other's file system hangs.
+    /// As while the other file's file system hangs.
     #[test]
     fn a_file_is_made_while_one_is_being_made_on_another_device() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -421,7 +431,7 @@ mod tests {
         let (elsewhere, same) = (making_on(here + 1), making_on(here));
         let _hangs = elsewhere.lock();
         let (done, is_done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || _ = done.send(spills.make().map(drop)));
+        std::thread::spawn(move || _ = done.send(spills.create().map(drop)));
         let made = is_done.recv_timeout(std::time::Duration::from_secs(30));
         made.expect("nobody is waited for").expect("made");
         let _one = same.lock();
@@ -434,12 +444,12 @@ mod tests {
         assert!(!is_memory(Path::new("/proc")).expect("there"));
     }
 
-    /// A disk that took a page and lost it, as one does that fails after the kernel has said that the page is written.
+    /// A disk that took a page and lost it, as one that fails after the kernel has said that the page is written.
     #[test]
     fn what_a_disk_has_lost_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let spills = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
-        let spill = spills.make().expect("made");
+        let spill = spills.create().expect("made");
         spill.write(3, &[7; 4096]).expect("written");
         spill.write(4, &[8; 4096]).expect("written");
         let path = fs::read_dir(folder.path())
@@ -452,7 +462,7 @@ mod tests {
         let behind = behind.expect("opened");
         let mut page = [0; 4096];
         for lost in [[0; 4096], [8; 4096]] {
-            behind.write_all_at(&lost, place(3)).expect("written");
+            behind.write_all_at(&lost, slot_offset(3)).expect("written");
             let error = spill.read(3, &mut page).expect_err("another page");
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         }
@@ -460,7 +470,7 @@ mod tests {
         assert_eq!(page, [8; 4096]);
     }
 
-    /// Two daemons in containers may be the first process of each.
+    /// Two daemons in containers may each have process number 1.
     #[test]
     fn a_name_that_is_taken_is_passed_over() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -470,7 +480,7 @@ mod tests {
             let name = format!("{}-{number}.{SUFFIX}", std::process::id());
             fs::write(folder.path().join(name), b"").expect("written");
         }
-        assert!(spills.make().is_ok());
+        assert!(spills.create().is_ok());
     }
 
     /// Another tenant's file, and another daemon's.
@@ -478,7 +488,7 @@ mod tests {
     fn a_file_in_use_stays() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
-        let spill = first.make().expect("made");
+        let spill = first.create().expect("made");
         SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
         let files = || fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(files(), 1);
@@ -502,16 +512,16 @@ mod tests {
 
     #[test]
     fn what_is_being_written_is_no_disk_that_fails() {
-        let mut sums = Sums {
+        let mut sums = SlotChecksums {
             of_slot: vec![0; 4],
             under_way: Vec::new(),
         };
-        sums.begin(2, 7);
-        sums.begin(2, 8);
+        sums.begin_write(2, 7);
+        sums.begin_write(2, 8);
         assert_eq!((sums.expected(2), sums.expected(1)), (None, Some(0)));
-        sums.end(2);
+        sums.end_write(2);
         assert_eq!(sums.expected(2), None, "one is under way still");
-        sums.end(2);
+        sums.end_write(2);
         assert_eq!(sums.expected(2), Some(8));
     }
     /// See `tests/golden/README.md`. What a newer release left may have pages that it can use.
@@ -538,7 +548,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 
         fs::remove_file(path("1-2")).expect("removed");
-        let spill = spills.make().expect("made");
+        let spill = spills.create().expect("made");
         spill.write(0, &[7; PAGE_BYTES as usize]).expect("written");
         let mut files = fs::read_dir(folder.path()).expect("a folder").flatten();
         let made = files.next().expect("a file").path();

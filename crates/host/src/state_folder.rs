@@ -1,4 +1,5 @@
-//! The state folder is one daemon's, from its start to its end: what another found there, it would take for its own.
+//! Claims the state folder for one daemon, from its start to its end. A second daemon would take what it found there
+//! for its own.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,20 +7,20 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::config::{Claim, KeepError, LoadError, Loaded};
-use crate::patience::patiently;
-use crate::stuck::{self, Stuck};
+use crate::config::{LoadError, LoadedConfig, PersistError, StateFolderClaim};
+use crate::retry::retry_for_killed_daemon;
+use crate::stuck::{self, StuckProcess};
 
-/// How long the folder's file system may take to answer. A daemon starts beside one that hangs.
+/// How long the folder's file system may take to answer. The daemon starts even if the file system hangs.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// How long it is looked who has the folder: at most all that all processes have open.
+/// How long the search for the process that has the folder may take. It reads at most all that all processes have open.
 const LOOK_MAX: Duration = Duration::from_secs(5);
 
-/// Why the state folder cannot be had.
+/// Why the state folder cannot be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// `live.toml` was changed while the folder was another's, and makes no sense.
+    /// `live.toml` was changed while another daemon had the folder, and makes no sense.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The state folder belongs to a daemon that was killed and cannot end.
@@ -27,15 +28,15 @@ pub enum StateError {
     Stuck {
         /// The folder.
         folder: PathBuf,
-        /// Who has it.
-        stuck: Stuck,
+        /// The process that has it.
+        stuck: StuckProcess,
     },
     /// The state folder belongs to a daemon that runs.
     #[error("another sublet{} keeps its state in {}; stop it, or give this one a folder of its own: sublet serve --state FOLDER", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), folder.display())]
     InUse {
         /// The folder.
         folder: PathBuf,
-        /// Who has it.
+        /// The process that has it.
         pid: Option<u32>,
     },
     /// The system refused a thread.
@@ -43,42 +44,43 @@ pub enum StateError {
     System(#[from] io::Error),
 }
 
-/// Who has the folder.
-enum Other {
-    Stuck(Stuck),
+/// The process that has the folder.
+enum FolderHolder {
+    Stuck(StuckProcess),
     Lives(Option<u32>),
 }
 
-/// How the claim went.
-enum Claimed {
-    /// Or the folder takes none, since it cannot be written.
+/// The result of the claim.
+enum ClaimOutcome {
+    /// This also stands for a folder that takes no claim, because it cannot be written.
     Ours,
     Shared,
 }
 
-/// Claims the state folder, if there is one. One that was killed a moment ago is waited for, and what it kept meanwhile is
-/// read. A folder that takes no claim since it cannot be written is no reason not to serve: nothing can be kept there.
-pub(crate) fn claim(loaded: Loaded) -> Result<Loaded, StateError> {
+/// Claims the state folder, if there is one. If a daemon was killed a moment ago, this waits for its end and reads what
+/// it kept meanwhile. The daemon also serves if the folder cannot be written and so takes no claim, because nothing can
+/// be kept there.
+pub(crate) fn claim(loaded: LoadedConfig) -> Result<LoadedConfig, StateError> {
     let state = loaded.live.state().clone();
     let Some(folder) = state.folder().map(PathBuf::from) else {
         return Ok(loaded);
     };
-    let laid = within(ANSWER_MAX, {
+    let laid = run_within(ANSWER_MAX, {
         let state = state.clone();
-        move || lay(&state)
+        move || acquire(&state)
     })?;
     match laid {
-        Some(Claimed::Ours) => Ok(loaded.read_again()?),
-        Some(Claimed::Shared) => Err(taken(folder, state)),
+        Some(ClaimOutcome::Ours) => Ok(loaded.reload()?),
+        Some(ClaimOutcome::Shared) => Err(held_error(folder, state)),
         None => {
-            tracing::warn!(folder = %folder.display(), "the state folder does not answer, and is not claimed yet; see to its file system");
+            tracing::warn!(folder = %folder.display(), "the state folder does not answer and is not claimed yet; check its file system");
             Ok(loaded)
         }
     }
 }
 
-/// What `work` says, if it says that in time. It may touch a file system that hangs.
-fn within<T: Send + 'static>(
+/// The result of `work`, if it comes in time. The work may touch a file system that hangs.
+fn run_within<T: Send + 'static>(
     most: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Option<T>> {
@@ -88,35 +90,36 @@ fn within<T: Send + 'static>(
     Ok(said.recv_timeout(most).ok())
 }
 
-fn lay(state: &Claim) -> Claimed {
-    let may_pass = |error: &KeepError| matches!(error, KeepError::Shared(_));
-    match patiently(may_pass, || state.lay().map(|_| ())) {
-        Err(KeepError::Shared(_)) => return Claimed::Shared,
+fn acquire(state: &StateFolderClaim) -> ClaimOutcome {
+    let may_pass = |error: &PersistError| matches!(error, PersistError::Shared(_));
+    match retry_for_killed_daemon(may_pass, || state.acquire().map(|_| ())) {
+        Err(PersistError::Shared(_)) => return ClaimOutcome::Shared,
         Err(error) => {
-            tracing::warn!(%error, "the state folder cannot be claimed: what is changed while the daemon runs cannot be kept");
+            tracing::warn!(%error, "the state folder cannot be claimed: changes made while the daemon runs cannot be kept");
         }
         Ok(()) => {}
     }
-    Claimed::Ours
+    ClaimOutcome::Ours
 }
 
-/// Another's folder is no place to serve from, whether it is found who that is or not.
-fn taken(folder: PathBuf, state: Claim) -> StateError {
-    let found = within(LOOK_MAX, move || in_the_way(&state));
+/// The error that another daemon has the folder, whether or not that daemon is found.
+fn held_error(folder: PathBuf, state: StateFolderClaim) -> StateError {
+    let found = run_within(LOOK_MAX, move || find_holder(&state));
     match found.ok().flatten() {
-        Some(Other::Stuck(stuck)) => StateError::Stuck { folder, stuck },
-        Some(Other::Lives(pid)) => StateError::InUse { folder, pid },
+        Some(FolderHolder::Stuck(stuck)) => StateError::Stuck { folder, stuck },
+        Some(FolderHolder::Lives(pid)) => StateError::InUse { folder, pid },
         None => StateError::InUse { folder, pid: None },
     }
 }
 
-/// Who has the folder, by its lock; where others' locks cannot be seen, by what is written there.
-fn in_the_way(state: &Claim) -> Other {
-    let signed = state.signature();
+/// The process that has the folder, found by its lock. If others' locks cannot be seen, by what is written in the lock
+/// file.
+fn find_holder(state: &StateFolderClaim) -> FolderHolder {
+    let signed = state.holder_pid();
     let by_lock = state.lock_file().and_then(|lock| stuck::holder(&lock));
     match by_lock.or_else(|| signed.and_then(stuck::process)) {
-        Some(stuck) => Other::Stuck(stuck),
-        None => Other::Lives(signed),
+        Some(stuck) => FolderHolder::Stuck(stuck),
+        None => FolderHolder::Lives(signed),
     }
 }
 
@@ -127,12 +130,13 @@ mod tests {
     #[test]
     fn a_folder_of_another_is_refused_before_it_is_known_whose_it_is() {
         let folder = tempfile::tempdir().expect("a folder");
-        let [one, other] = [(); 2].map(|()| Claim::to(Some(folder.path().to_owned())));
-        one.lay().expect("free");
-        assert!(matches!(lay(&other), Claimed::Shared));
-        let refused = taken(folder.path().to_owned(), other);
+        let [one, other] =
+            [(); 2].map(|()| StateFolderClaim::for_folder(Some(folder.path().to_owned())));
+        one.acquire().expect("free");
+        assert!(matches!(acquire(&other), ClaimOutcome::Shared));
+        let refused = held_error(folder.path().to_owned(), other);
         assert!(matches!(refused, StateError::InUse { pid: Some(_), .. }));
-        let silent = within(Duration::ZERO, || thread::sleep(Duration::from_secs(60)));
+        let silent = run_within(Duration::ZERO, || thread::sleep(Duration::from_secs(60)));
         assert_eq!(silent.expect("a thread"), None);
     }
 }

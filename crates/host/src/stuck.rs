@@ -1,33 +1,34 @@
-//! Who has a file, a lock or a socket that is wanted: above all processes that were killed and cannot end, since a thread of
-//! theirs waits in the kernel for a file. All that such a process has open stays, its sockets and locks among them.
+//! Finds the process that has a file, a lock or a socket that is wanted. Above all these are processes that were killed
+//! and cannot end, because one of their threads waits in the kernel for a file. Everything that such a process has open
+//! stays, including its sockets and locks.
 //!
-//! They are found by what they hold: a program's name is whatever its owner gave it.
+//! Processes are found by what they hold, because a program's name is whatever its owner gave it.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sublet_frontends::doors::{Endpoint, ListenError};
+use sublet_frontends::listeners::{Endpoint, ListenError};
 
-/// Threads and files that are named, at the most.
+/// The most threads and files that a message names.
 const NAMED_MAX: usize = 3;
 
 /// SIGKILL in a mask of signals.
 const KILLED: u64 = 1 << 8;
 
-/// A file that was opened past the page cache (`O_DIRECT`), as backings are, in the flags of `/proc/PID/fdinfo`.
+/// The flag in `/proc/PID/fdinfo` of a file that bypasses the page cache (`O_DIRECT`), as backings do.
 const DIRECT: u64 = 0o40000;
 
 /// A process that was told to end and cannot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct StuckProcess {
     pid: u32,
     /// Names of threads, each with what it waits in.
     waits: Vec<(String, String)>,
     files: Vec<PathBuf>,
 }
 
-impl fmt::Display for Stuck {
+impl fmt::Display for StuckProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let waits: Vec<String> = self
             .waits
@@ -56,16 +57,16 @@ impl fmt::Display for Stuck {
 
 /// A thread, as `/proc` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Thread {
+struct ThreadStatus {
     name: String,
     waits: bool,
     is_over: bool,
     was_killed: bool,
 }
 
-impl Thread {
+impl ThreadStatus {
     /// From `/proc/PID/task/TID/status`.
-    fn parsed(status: &str) -> Option<Thread> {
+    fn parsed(status: &str) -> Option<ThreadStatus> {
         let field = |name: &str| {
             let mut lines = status.lines();
             let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -76,7 +77,7 @@ impl Thread {
             mask.is_some_and(|mask| mask & KILLED != 0)
         };
         let state = field("State")?;
-        Some(Thread {
+        Some(ThreadStatus {
             name: field("Name")?.to_owned(),
             waits: state.starts_with('D'),
             is_over: state.starts_with(['Z', 'X']),
@@ -86,7 +87,7 @@ impl Thread {
 }
 
 /// Whether a process of these threads was told to end and cannot.
-fn cannot_end(threads: &[Thread]) -> bool {
+fn cannot_end(threads: &[ThreadStatus]) -> bool {
     let was_told = threads
         .iter()
         .any(|thread| thread.is_over || thread.was_killed);
@@ -94,22 +95,22 @@ fn cannot_end(threads: &[Thread]) -> bool {
 }
 
 /// Whether the process with that number was told to end and cannot.
-pub(crate) fn process(pid: u32) -> Option<Stuck> {
+pub(crate) fn process(pid: u32) -> Option<StuckProcess> {
     process_in(Path::new("/proc"), pid)
 }
 
-fn process_in(proc: &Path, pid: u32) -> Option<Stuck> {
+fn process_in(proc: &Path, pid: u32) -> Option<StuckProcess> {
     let folder = proc.join(pid.to_string());
     let text = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     let tasks = fs::read_dir(folder.join("task")).ok()?.flatten();
-    let threads: Vec<(PathBuf, Thread)> = tasks
+    let threads: Vec<(PathBuf, ThreadStatus)> = tasks
         .map(|task| task.path())
         .filter_map(|task| {
-            let thread = Thread::parsed(&text(task.join("status")))?;
+            let thread = ThreadStatus::parsed(&text(task.join("status")))?;
             Some((task, thread))
         })
         .collect();
-    let all: Vec<Thread> = threads.iter().map(|(_, thread)| thread.clone()).collect();
+    let all: Vec<ThreadStatus> = threads.iter().map(|(_, thread)| thread.clone()).collect();
     if !cannot_end(&all) {
         return None;
     }
@@ -118,16 +119,16 @@ fn process_in(proc: &Path, pid: u32) -> Option<Stuck> {
         let place = text(task.join("wchan"));
         (thread.name.clone(), place.trim().to_owned())
     });
-    // Of the process itself nothing is open any more.
+    // The process itself has nothing open any more.
     let files = waiting.clone().map(|(task, _)| open_past_the_cache(task));
-    Some(Stuck {
+    Some(StuckProcess {
         pid,
         waits: waits.collect(),
         files: files.max_by_key(Vec::len).unwrap_or_default(),
     })
 }
 
-/// Files that a thread's process has open past the page cache: asks their file systems nothing.
+/// Files that a thread's process has open without the page cache. Asks their file systems nothing.
 fn open_past_the_cache(task: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(task.join("fdinfo")).into_iter().flatten();
     let is_direct = |info: &str| {
@@ -147,42 +148,42 @@ fn open_past_the_cache(task: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Who listens at a Unix socket.
+/// The process that listens at a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listening {
+pub enum SocketHolder {
     /// A process that was told to end and cannot.
-    Stuck(Stuck),
-    /// A process that lives: its number and its name.
+    Stuck(StuckProcess),
+    /// A process that is alive: its number and its name.
     Lives(u32, String),
     /// This very process.
-    Here,
+    ThisProcess,
 }
 
-impl fmt::Display for Listening {
+impl fmt::Display for SocketHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Listening::Stuck(stuck) => write!(f, "{stuck}"),
-            Listening::Lives(pid, name) => write!(f, "process {pid} ({name}) has it"),
-            Listening::Here => f.write_str("this daemon has it"),
+            SocketHolder::Stuck(stuck) => write!(f, "{stuck}"),
+            SocketHolder::Lives(pid, name) => write!(f, "process {pid} ({name}) has it"),
+            SocketHolder::ThisProcess => f.write_str("this daemon has it"),
         }
     }
 }
 
-/// The end of a message on a socket that is taken.
-pub(crate) fn said(by: Option<&Listening>) -> String {
+/// The end of a message about a socket that is taken.
+pub(crate) fn describe_holder(by: Option<&SocketHolder>) -> String {
     by.map(|by| format!(": {by}")).unwrap_or_default()
 }
 
-/// Who listens where a listener wants to, if that is a Unix socket.
-pub(crate) fn in_the_way(error: &ListenError) -> Option<Box<Listening>> {
+/// The process that listens where a listener wants to, if that is a Unix socket.
+pub(crate) fn holder_of_address(error: &ListenError) -> Option<Box<SocketHolder>> {
     match error {
-        ListenError::Taken(Endpoint::Unix { path, .. }) => listening(path).map(Box::new),
+        ListenError::Taken(Endpoint::Unix { path, .. }) => socket_holder(path).map(Box::new),
         _ => None,
     }
 }
 
-/// Who listens at a Unix socket, as far as this process may see that.
-pub(crate) fn listening(path: &Path) -> Option<Listening> {
+/// The process that listens at a Unix socket, as far as this process may see that.
+pub(crate) fn socket_holder(path: &Path) -> Option<SocketHolder> {
     let sockets = fs::read_to_string("/proc/net/unix").ok()?;
     let sockets: Vec<PathBuf> = sockets_at(&sockets, path)
         .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
@@ -191,17 +192,17 @@ pub(crate) fn listening(path: &Path) -> Option<Listening> {
     let pid = processes().find(has_one)?;
     let name = || fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     Some(match process(pid) {
-        Some(stuck) => Listening::Stuck(stuck),
-        None if pid == std::process::id() => Listening::Here,
-        None => Listening::Lives(pid, name().trim().to_owned()),
+        Some(stuck) => SocketHolder::Stuck(stuck),
+        None if pid == std::process::id() => SocketHolder::ThisProcess,
+        None => SocketHolder::Lives(pid, name().trim().to_owned()),
     })
 }
 
 /// The process that listens at a Unix socket, if it was told to end and cannot.
-pub(crate) fn listener(path: &Path) -> Option<Stuck> {
-    match listening(path)? {
-        Listening::Stuck(stuck) => Some(stuck),
-        Listening::Lives(..) | Listening::Here => None,
+pub(crate) fn listener(path: &Path) -> Option<StuckProcess> {
+    match socket_holder(path)? {
+        SocketHolder::Stuck(stuck) => Some(stuck),
+        SocketHolder::Lives(..) | SocketHolder::ThisProcess => None,
     }
 }
 
@@ -214,8 +215,8 @@ fn sockets_at<'a>(sockets: &'a str, path: &'a Path) -> impl Iterator<Item = &'a 
     })
 }
 
-/// The process that has a file open, if it was told to end and cannot. Its file system is asked nothing.
-pub(crate) fn holder(file: &Path) -> Option<Stuck> {
+/// The process that has a file open, if it was told to end and cannot. Asks the file system nothing.
+pub(crate) fn holder(file: &Path) -> Option<StuckProcess> {
     let mut all = processes().filter_map(process);
     all.find(|stuck| has_open(stuck.pid, file))
 }
@@ -252,10 +253,10 @@ mod tests {
     const NONE: &str = "0000000000000000";
     const KILL: &str = "0000000000000100";
 
-    fn threads(all: &[(&str, &str, &str)]) -> Vec<Thread> {
+    fn threads(all: &[(&str, &str, &str)]) -> Vec<ThreadStatus> {
         let parsed = all
             .iter()
-            .map(|(name, state, pending)| Thread::parsed(&status(name, state, pending)));
+            .map(|(name, state, pending)| ThreadStatus::parsed(&status(name, state, pending)));
         parsed.map(|thread| thread.expect("a thread")).collect()
     }
 
@@ -271,7 +272,7 @@ mod tests {
         let sleeps = ("sublet", "S (sleeping)", NONE);
         assert!(!cannot_end(&threads(&[sleeps, waits])), "nobody killed it");
         assert!(!cannot_end(&threads(&[zombie])), "it has ended");
-        assert_eq!(Thread::parsed("half\na file"), None);
+        assert_eq!(ThreadStatus::parsed("half\na file"), None);
     }
 
     #[test]
@@ -327,9 +328,9 @@ mod tests {
     fn who_listens_is_found_by_the_socket() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.sock");
-        assert_eq!(listening(&path), None);
+        assert_eq!(socket_holder(&path), None);
         let _listener = std::os::unix::net::UnixListener::bind(&path).expect("bound");
-        assert_eq!(listening(&path), Some(Listening::Here));
+        assert_eq!(socket_holder(&path), Some(SocketHolder::ThisProcess));
         assert_eq!(listener(&path), None, "it lives");
     }
 }

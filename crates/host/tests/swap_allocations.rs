@@ -1,10 +1,10 @@
-//! A swapping guest makes the daemon allocate nothing (P3, the disk's part): else the host would swap to make room for
-//! swapping.
+//! Tests that a swapping guest makes the daemon allocate nothing (P3, the disk's part). Otherwise the host would swap
+//! to make room for swapping.
 //!
-//! Counted is the whole process: the thread that serves NBD, the disk's own, and this one, which is the guest and
-//! allocates nothing itself. Memory is full, so that each new page displaces another; the stage is small, so that
-//! some writes wait for the backing. Only where many pages change between places of their own and an extent's does a
-//! shard's directory grow, by a quarter at a time.
+//! The test counts the whole process: the thread that serves NBD, the disk's own thread, and this one, which is the
+//! guest and allocates nothing itself. Memory is full, so that each new page displaces another. The stage is small, so
+//! that some writes wait for the backing. A shard's directory grows, by a quarter at a time, only if many pages change
+//! between places of their own and an extent's.
 
 use std::alloc::System;
 use std::env::args_os;
@@ -15,10 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use sublet_frontends::backend::Backend;
+use sublet_frontends::backend::{Backend, MonotonicClock};
 use sublet_frontends::tenancy::{Clock, Ledger};
-use sublet_host::config::{self, Loaded};
-use sublet_host::disk::{Disks, keep};
+use sublet_host::config::{self, LoadedConfig};
+use sublet_host::disk::{Disks, run_keeper};
 use sublet_host::observe::events::Events;
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, DiskName, TenantName, TenantSettings};
@@ -32,31 +32,31 @@ const DISK: Bytes = Bytes::mib(64);
 const PAGE: u64 = 4096;
 const PAGES: u64 = DISK.0 / PAGE;
 
-/// Of so many pages that are touched one may make a directory grow.
+/// Of this many pages that are touched, one may make a directory grow.
 const GROWTH_ONE_IN: u64 = 1000;
 
-/// Requests that are counted, of each kind whose requests touch a page or two.
+/// The counted requests of each kind whose requests touch a page or two.
 const COUNTED: u64 = 20_000;
 
-/// Requests that are counted, of each kind whose requests touch [`MANY`] pages.
+/// The counted requests of each kind whose requests touch [`MANY`] pages.
 const COUNTED_LARGE: u64 = 2_000;
 
 /// This program is the keeper of its own stage, too: `THIS keep SOCKET`.
 fn main() {
     let words: Vec<_> = args_os().skip(1).collect();
     match words.as_slice() {
-        [verb, socket] if verb == "keep" => keep(Path::new(socket)).expect("it keeps"),
+        [verb, socket] if verb == "keep" => run_keeper(Path::new(socket)).expect("it keeps"),
         _ => a_swapping_guest_allocates_nothing(),
     }
 }
 
-/// Requests of one kind: what they are, how many are counted, how many allocations of these may be, and one of them.
-type Kind = (&'static str, u64, u64, fn(&mut Guest));
+/// Requests of one kind: the name, how many are counted, how many allocations they may make, and one of them.
+type AllocationCase = (&'static str, u64, u64, fn(&mut Guest));
 
-/// Allocations that are for directories' growth, of requests that touch a page.
+/// Allocations for the growth of directories, by requests that touch a page.
 const GROWTH: u64 = COUNTED / GROWTH_ONE_IN;
 
-/// The same, of requests that touch [`MANY`]: one for every request would be many times as many.
+/// The same, by requests that touch [`MANY`] pages. One allocation per request would be many times as many.
 const GROWTH_LARGE: u64 = COUNTED_LARGE * MANY / GROWTH_ONE_IN;
 
 fn a_swapping_guest_allocates_nothing() {
@@ -67,34 +67,34 @@ fn a_swapping_guest_allocates_nothing() {
     let disks = Disks::open(&loaded, &backend, &Events::default()).expect("it opens");
     let mut guest = Guest::of(&socket);
     (0..PAGES).for_each(|page| guest.write(page));
-    let kinds: [Kind; 9] = [
+    let kinds: [AllocationCase; 9] = [
         (
             "pages written over the whole disk",
             COUNTED,
             GROWTH,
             |guest| {
-                let page = guest.luck(PAGES);
+                let page = guest.random_below(PAGES);
                 guest.write(page);
             },
         ),
         ("pages written again", COUNTED, GROWTH, |guest| {
-            let page = guest.luck(64);
+            let page = guest.random_below(64);
             guest.write(page);
         }),
         ("pages read", COUNTED, GROWTH, |guest| {
-            let page = guest.luck(PAGES);
+            let page = guest.random_below(PAGES);
             guest.read(page);
         }),
         ("parts of pages written", COUNTED, GROWTH, |guest| {
-            let page = guest.luck(PAGES);
+            let page = guest.random_below(PAGES);
             guest.write_part(page);
         }),
         ("pages made zero", COUNTED, GROWTH, |guest| {
-            let page = guest.luck(PAGES);
+            let page = guest.random_below(PAGES);
             guest.zero(page);
         }),
         ("pages written and flushed", COUNTED, GROWTH, |guest| {
-            let page = guest.luck(PAGES);
+            let page = guest.random_below(PAGES);
             guest.write(page);
             guest.flush();
         }),
@@ -103,8 +103,8 @@ fn a_swapping_guest_allocates_nothing() {
             COUNTED_LARGE,
             GROWTH_LARGE,
             |guest| {
-                let page = guest.luck(PAGES - MANY);
-                guest.ask(WRITE, page * PAGE + SECTOR, MANY * PAGE, MANY_BYTES);
+                let page = guest.random_below(PAGES - MANY);
+                guest.send(WRITE, page * PAGE + SECTOR, MANY * PAGE, MANY_BYTES);
             },
         ),
         (
@@ -112,7 +112,7 @@ fn a_swapping_guest_allocates_nothing() {
             COUNTED_LARGE,
             GROWTH_LARGE,
             |guest| {
-                let page = guest.luck(PAGES - MANY);
+                let page = guest.random_below(PAGES - MANY);
                 guest.read_many(page);
             },
         ),
@@ -121,7 +121,7 @@ fn a_swapping_guest_allocates_nothing() {
             COUNTED,
             GROWTH,
             |guest| {
-                let page = guest.luck(PAGES);
+                let page = guest.random_below(PAGES);
                 guest.discard(page / 512 * 512, 512);
                 guest.write(page);
             },
@@ -143,7 +143,7 @@ fn a_swapping_guest_allocates_nothing() {
     }
 }
 
-/// Takes away what is followed of pages, as the Memory Manager does once a second.
+/// Drops the samples of pages, as the Memory Manager does once per second.
 fn drain_samples(store: &Store) {
     let tenants = store.tenants();
     let mut samples = Vec::new();
@@ -178,6 +178,7 @@ fn backend() -> Backend {
     Backend {
         store,
         clock: Clock::start(),
+        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     }
 }
@@ -191,7 +192,7 @@ fn name() -> DiskName {
 }
 
 /// A daemon with one swap disk, and a stage that is smaller than a config may say.
-fn config_of(folder: &Path, socket: &Path) -> Loaded {
+fn config_of(folder: &Path, socket: &Path) -> LoadedConfig {
     let file = folder.join("sublet.toml");
     let text = format!(
         "[daemon]\nthreads = 1\nstate = {folder:?}\n[admin]\nsocket = {:?}\n\
@@ -251,7 +252,7 @@ impl Guest {
     }
 
     /// A number below `bound`.
-    fn luck(&mut self, bound: u64) -> u64 {
+    fn random_below(&mut self, bound: u64) -> u64 {
         self.seed = self
             .seed
             .wrapping_mul(0x5851_f42d_4c95_7f2d)
@@ -260,40 +261,40 @@ impl Guest {
     }
 
     fn write(&mut self, page: u64) {
-        self.ask(WRITE, page * PAGE, PAGE, PAGE as usize);
+        self.send(WRITE, page * PAGE, PAGE, PAGE as usize);
     }
 
     fn write_part(&mut self, page: u64) {
         let at = page * PAGE + SECTOR;
-        self.ask(WRITE, at, SECTOR, SECTOR as usize);
+        self.send(WRITE, at, SECTOR, SECTOR as usize);
     }
 
     fn zero(&mut self, page: u64) {
-        self.ask(WRITE_ZEROES, page * PAGE, PAGE, 0);
+        self.send(WRITE_ZEROES, page * PAGE, PAGE, 0);
     }
 
     fn flush(&mut self) {
-        self.ask(FLUSH, 0, 0, 0);
+        self.send(FLUSH, 0, 0, 0);
     }
 
     fn read(&mut self, page: u64) {
-        self.ask(READ, page * PAGE, PAGE, 0);
+        self.send(READ, page * PAGE, PAGE, 0);
         let page = &mut self.read[..PAGE as usize];
         self.stream.read_exact(page).expect("a page");
     }
 
-    /// From the midst of a page on.
+    /// Reads from the middle of a page on.
     fn read_many(&mut self, page: u64) {
-        self.ask(READ, page * PAGE + SECTOR, MANY * PAGE, 0);
+        self.send(READ, page * PAGE + SECTOR, MANY * PAGE, 0);
         self.stream.read_exact(&mut *self.read).expect("pages");
     }
 
     fn discard(&mut self, page: u64, pages: u64) {
-        self.ask(TRIM, page * PAGE, pages * PAGE, 0);
+        self.send(TRIM, page * PAGE, pages * PAGE, 0);
     }
 
-    /// Sends a request with so many bytes behind it, and hears that it went well.
-    fn ask(&mut self, verb: u16, at: u64, len: u64, payload: usize) {
+    /// Sends a request with this many bytes behind it, and checks that it succeeded.
+    fn send(&mut self, verb: u16, at: u64, len: u64, payload: usize) {
         let request = &mut self.request;
         request[..4].copy_from_slice(&0x2560_9513u32.to_be_bytes());
         request[4..6].fill(0);

@@ -1,17 +1,17 @@
-//! How a command ends: what it leaves to the shell, and what it says when it fails.
+//! How a command ends: its exit status, and its message if it fails.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// A command's exit status; they are `sublet`'s.
+/// A command's exit status. The values are those of `sublet`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// It did what was asked.
     Done = 0,
-    /// It did not; why stands on stderr.
+    /// It did not. The reason stands on stderr.
     Failed = 1,
-    /// What was asked makes no sense.
+    /// The command line makes no sense.
     Usage = 2,
 }
 
@@ -22,19 +22,19 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// Says on stderr why it failed.
+    /// Prints on stderr why it failed.
     pub(crate) fn failed(why: impl Display) -> Exit {
-        say(why);
+        print_error(why);
         Exit::Failed
     }
 
-    /// Says on stderr what is wrong with the command line.
+    /// Prints on stderr what is wrong with the command line.
     pub(crate) fn usage(why: impl Display) -> Exit {
-        say(why);
+        print_error(why);
         Exit::Usage
     }
 
-    /// How a command that only writes ended: a reader who has seen enough is no failure.
+    /// The result of a command that only writes. It is no failure if the reader stops early.
     pub(crate) fn written(result: io::Result<()>) -> Exit {
         match result {
             Ok(()) => Exit::Done,
@@ -44,7 +44,7 @@ impl Exit {
     }
 }
 
-/// Where it cannot be written it is lost, and nothing else.
-fn say(why: impl Display) {
+/// Prints an error. If stderr cannot be written, the message is lost.
+fn print_error(why: impl Display) {
     let _ = writeln!(io::stderr(), "sublet-lab: {why}");
 }

@@ -11,26 +11,26 @@ use crate::exit::Exit;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: GenerateCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// The manual page, in roff
+enum GenerateCommand {
+    /// Write the manual page, in roff
     Man,
-    /// A shell's completions
+    /// Write a shell's completions
     Completions {
         /// The shell that will read them
         shell: Shell,
     },
 }
 
-/// Writes it to stdout; `cli` is the whole command line.
+/// Writes it to stdout. `cli` is the whole command line.
 pub(crate) fn run(args: &Args, mut cli: Command) -> Exit {
     let mut page = Vec::new();
     let made = match &args.what {
-        What::Man => man(cli, &mut page),
-        What::Completions { shell } => {
+        GenerateCommand::Man => man(cli, &mut page),
+        GenerateCommand::Completions { shell } => {
             clap_complete::generate(*shell, &mut cli, "sublet-lab", &mut page);
             Ok(())
         }
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, mut cli: Command) -> Exit {
     Exit::written(made.and_then(|()| io::stdout().write_all(&page)))
 }
 
-/// One page for the command, its subcommands, and every bench and verb of theirs.
+/// Writes one page for the command, its subcommands, and all benches and simulations.
 fn man(mut command: Command, page: &mut Vec<u8>) -> io::Result<()> {
     command.build();
     clap_mangen::Man::new(command.clone()).render(page)?;

@@ -1,7 +1,8 @@
-//! Sublet's laboratory: what is claimed of speed and memory, measured on this machine; and hosts in virtual time.
+//! Sublet's laboratory. It measures the claims about speed and memory on this machine, and simulates hosts in virtual
+//! time.
 //!
-//! Benches start the daemon as a process: the `sublet` beside this program, or the one that `--sublet` names. Simulations
-//! run the daemon's own store and policies in this process.
+//! Benches start the daemon as a process: the `sublet` beside this program, or the one that `--sublet` names.
+//! Simulations run the daemon's own store and policies in this process.
 
 #![deny(unsafe_code)]
 
@@ -25,17 +26,17 @@ use clap::{CommandFactory, Parser, Subcommand};
 )]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    /// Measure Sublet on this machine, beside a peer where there is one
+enum LabCommand {
+    /// Measure Sublet on this machine, beside a peer if there is one
     Bench(bench::Args),
     /// Simulate virtual machines and traces over the real store and policies
     Sim(sim::Args),
     #[command(flatten)]
-    Chore(bench::Chore),
+    Chore(bench::ChildCommand),
     /// Write the man page or a shell's completions
     #[command(hide = true)]
     Generate(generate::Args),
@@ -43,10 +44,10 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Bench(args) => bench::run(&args),
-        Command::Sim(args) => sim::run(&args),
-        Command::Chore(chore) => chore.run(),
-        Command::Generate(args) => generate::run(&args, Cli::command()),
+        LabCommand::Bench(args) => bench::run(&args),
+        LabCommand::Sim(args) => sim::run(&args),
+        LabCommand::Chore(chore) => chore.run(),
+        LabCommand::Generate(args) => generate::run(&args, Cli::command()),
     }
     .into()
 }

@@ -1,12 +1,12 @@
-//! Where a plot goes, looked at before the work that it will show.
+//! The file of a plot. It is checked before the work that the plot will show.
 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// A file that can be written when the time comes.
-pub(crate) fn plot_file(said: &str) -> Result<PathBuf, String> {
-    let file = PathBuf::from(said);
+/// Parses a path, and checks that a file can be written there.
+pub(crate) fn plot_file(text: &str) -> Result<PathBuf, String> {
+    let file = PathBuf::from(text);
     if file.file_name().is_none() {
         return Err("names no file".to_owned());
     }

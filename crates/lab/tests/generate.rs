@@ -1,4 +1,4 @@
-//! What is shipped beside `sublet-lab`.
+//! The files that are shipped beside `sublet-lab`.
 
 use std::process::Command;
 

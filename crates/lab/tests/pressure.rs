@@ -1,4 +1,4 @@
-//! `sublet-lab bench pressure` on this machine, in a size that hurts nobody.
+//! `sublet-lab bench pressure` on this machine, at a size that does no harm.
 
 use std::process::Command;
 

@@ -57,8 +57,8 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
     let empty = tempfile::tempdir().expect("a folder");
     let empty = empty.path().to_str().expect("a plain name");
     for (arguments, code, expected) in [
-        (vec!["--seed", "2"], 2, "--seed changes nothing"),
-        (vec!["--json"], 2, "--json changes nothing"),
+        (vec!["--seed", "2"], 2, "--seed has no effect"),
+        (vec!["--json"], 2, "--json has no effect"),
         (vec!["--only", "bananas"], 2, "[possible values: sharing,"),
         (vec!["--render", "--traces", "."], 2, "cannot be used with"),
         (vec!["--render", "--dir", "nonesuch"], 2, "no such folder"),

@@ -1,7 +1,8 @@
-//! When to poll and when to sleep. Going to sleep and being woken costs more than most requests, and
-//! on a virtual machine several times more; polling costs a core. So a loop polls for a few
-//! microseconds while requests keep coming and polling has paid lately, leaves the core to whoever
-//! wants it, and sleeps otherwise.
+//! Decides when a loop polls and when it sleeps.
+//!
+//! To sleep and be woken costs more than most requests do, and several times more on a virtual machine. To poll costs a
+//! core. So a loop polls for a few microseconds while requests keep coming and polling has paid lately. It yields the
+//! core to any thread that wants it. Otherwise it sleeps.
 
 #![forbid(unsafe_code)]
 
@@ -9,68 +10,71 @@ mod rule;
 
 use std::time::{Duration, Instant};
 
-pub use rule::{Rule, Step};
+pub use rule::{PollDecision, PollRule};
 
-/// How a loop is asked to look for work.
+/// How a loop looks for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// At once: come back with what there is, or nothing.
-    Glance,
-    /// Sleep until something comes (or the loop's own time is up).
-    Sleep,
+pub enum PollMode {
+    /// Return at once with what there is, or with nothing.
+    NonBlocking,
+    /// Sleep until work comes or the loop's own time is up.
+    Blocking,
 }
 
 /// What a look found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Something to do.
+pub enum PollOutcome {
+    /// There is work.
     Work,
-    /// Nothing.
+    /// There is no work.
     Nothing,
 }
 
-/// A loop's pace: the rule and a clock.
+/// A loop's pace: the rule together with a clock.
 #[derive(Debug)]
-pub struct Pace {
-    rule: Rule,
+pub struct AdaptivePoller {
+    rule: PollRule,
     origin: Instant,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace {
-            rule: Rule::default(),
+impl Default for AdaptivePoller {
+    fn default() -> AdaptivePoller {
+        AdaptivePoller {
+            rule: PollRule::default(),
             origin: Instant::now(),
         }
     }
 }
 
-impl Pace {
-    /// Waits for work. `look` glances as often as the rule allows, then sleeps once.
-    pub fn wait<E>(&mut self, mut look: impl FnMut(Look) -> Result<Found, E>) -> Result<(), E> {
+impl AdaptivePoller {
+    /// Waits for work. It calls `look` without blocking as often as the rule allows, then once with blocking.
+    pub fn wait<E>(
+        &mut self,
+        mut look: impl FnMut(PollMode) -> Result<PollOutcome, E>,
+    ) -> Result<(), E> {
         let began = self.now();
-        self.rule.begin(began);
+        self.rule.begin_wait(began);
         let mut now = began;
-        while self.rule.step(now) == Step::Poll {
-            if look(Look::Glance)? == Found::Work {
-                self.rule.came(self.now());
+        while self.rule.decide(now) == PollDecision::Poll {
+            if look(PollMode::NonBlocking)? == PollOutcome::Work {
+                self.rule.work_came(self.now());
                 return Ok(());
             }
-            now = self.leave_core();
+            now = self.yield_core();
         }
-        match look(Look::Sleep)? {
-            Found::Work => self.rule.came(self.now()),
-            Found::Nothing => self.rule.nothing_came(),
+        match look(PollMode::Blocking)? {
+            PollOutcome::Work => self.rule.work_came(self.now()),
+            PollOutcome::Nothing => self.rule.nothing_came(),
         }
         Ok(())
     }
 
-    /// Lets whoever waits for this core run; says what time it is then.
-    fn leave_core(&mut self) -> Duration {
+    /// Lets other threads run on this core. Returns the time after that.
+    fn yield_core(&mut self) -> Duration {
         let left = self.now();
         std::thread::yield_now();
         let back = self.now();
-        self.rule.left(back - left, back);
+        self.rule.yielded_core(back - left, back);
         back
     }
 

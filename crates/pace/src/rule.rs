@@ -1,78 +1,79 @@
-//! The rule itself: times in, steps out. It reads no clock.
+//! The polling rule: it takes times and returns decisions. It reads no clock.
 
 use std::time::Duration;
 
-/// What to do while there is nothing to do.
+/// What a loop does while it has no work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PollDecision {
     /// Look again at once.
     Poll,
-    /// Sleep until something comes.
+    /// Sleep until work comes.
     Sleep,
 }
 
-/// The longest that one wait polls. A wake-up costs 4 to 14 µs on the machines this was measured on, and up to 30
-/// in a virtual machine whose cores have gone to sleep; polling for longer than about twice that can never pay.
+/// The longest that one wait polls. On the machines that were measured, a wake-up costs 4 to 14 µs. It costs up to 30
+/// µs in a virtual machine whose cores have gone to sleep. Polling for longer than about twice that can never pay.
 const POLL_MAX: Duration = Duration::from_micros(60);
 
-/// What being woken may have added to a wait that slept: such a wait might have ended within [`POLL_MAX`] if it ended
-/// within the sum. Only polling tells.
+/// What a wake-up may have added to a wait that slept. A wait that ended within the sum might have ended within
+/// [`POLL_MAX`]. Only polling tells.
 const WAKE_MAX: Duration = Duration::from_micros(60);
 
-/// Polling may pay when at least this many of 256 recent waits were short: three in four. It has paid when it caught
-/// the end of as many of those that polled.
+/// Polling may pay if at least this many of 256 recent waits were short: three in four. It has paid if it caught the
+/// end of as many of the waits that polled.
 const PAID_MIN: u32 = 192;
 
-/// What is believed of polling when it is tried again: two waits in vain, and it stops.
+/// The value of `caught` when polling is tried again. After two waits in vain it stops.
 const TRIAL: u32 = 224;
 
 /// Weight of the newest wait in the memory of recent waits: 1/8.
 const MEMORY_SHIFT: u32 = 3;
 
-/// Waits that sleep after polling has not paid; doubled each time, halved by each wait whose end was caught.
+/// Waits that sleep after polling has not paid. The number doubles each time, and each wait whose end was caught halves
+/// it.
 const PAUSE_MIN: u32 = 8;
 
-/// The most waits that sleep before polling is tried again: what is polled in vain is next to nothing then.
+/// The most waits that sleep before polling is tried again. Polling in vain costs next to nothing then.
 const PAUSE_MAX: u32 = 1024;
 
-/// Whoever is away from the core for longer than this gave it to somebody else.
+/// A yield that lasts longer than this gave the core to another thread.
 const AWAY_MIN: Duration = Duration::from_micros(30);
 
-/// A core is wanted when others had more than one part in so many of the time since they last had it. What keeps house
-/// now and then is no crowd.
+/// The core is wanted if other threads had more than this fraction of the time since they last had it. Occasional
+/// maintenance does not count as a crowd.
 const AWAY_ONE_IN: u32 = 8;
 
-/// How long polling stops after somebody else took the core; doubled while that goes on.
+/// How long polling stops after another thread took the core. It doubles while that goes on.
 const CROWDED_MIN: Duration = Duration::from_millis(1);
 
 /// The longest that polling stops for one such reason.
 const CROWDED_MAX: Duration = Duration::from_millis(256);
 
-/// Decides whether a loop that has nothing to do polls or sleeps.
+/// Decides whether a loop without work polls or sleeps.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct PollRule {
     /// Recent waits that were short enough for polling to be tried.
-    short: Memory,
-    /// Recent waits that polled, and caught what came.
-    caught: Memory,
-    /// Waits that will still sleep because polling did not pay.
+    short: RecentFraction,
+    /// Recent waits that polled and caught the work.
+    caught: RecentFraction,
+    /// Waits that will still sleep, because polling did not pay.
     pause: u32,
-    /// How long the last pause was, less what was caught since.
+    /// The length of the last pause, reduced by what was caught since.
     paused: u32,
     /// Whether this wait has polled.
     polls: bool,
     wait_began: Duration,
-    /// When somebody else last had the core.
+    /// When another thread last had the core.
     left_at: Duration,
     crowded_until: Duration,
     crowded_for: Duration,
 }
 
-impl Default for Rule {
-    fn default() -> Rule {
-        Rule {
-            short: Memory(0),
-            caught: Memory(TRIAL),
+impl Default for PollRule {
+    fn default() -> PollRule {
+        PollRule {
+            short: RecentFraction(0),
+            caught: RecentFraction(TRIAL),
             pause: 0,
             paused: 0,
             polls: false,
@@ -84,55 +85,61 @@ impl Default for Rule {
     }
 }
 
-impl Rule {
-    /// The loop ran out of work.
-    pub fn begin(&mut self, now: Duration) {
+impl PollRule {
+    /// Records that the loop ran out of work.
+    pub fn begin_wait(&mut self, now: Duration) {
         self.wait_began = now;
         self.polls = false;
         self.pause = self.pause.saturating_sub(1);
     }
 
-    /// Whether to look once more or to sleep.
-    pub fn step(&mut self, now: Duration) -> Step {
+    /// Decides whether the loop looks once more or sleeps.
+    pub fn decide(&mut self, now: Duration) -> PollDecision {
         let waited = now.saturating_sub(self.wait_began);
         let may = self.short.0 >= PAID_MIN && self.pause == 0;
         if may && waited < POLL_MAX && now >= self.crowded_until {
             self.polls = true;
-            Step::Poll
+            PollDecision::Poll
         } else {
-            Step::Sleep
+            PollDecision::Sleep
         }
     }
 
-    /// Work came, however the loop waited for it.
-    pub fn came(&mut self, now: Duration) {
+    /// Records that work came, whether the loop polled or slept.
+    pub fn work_came(&mut self, now: Duration) {
         let waited = now.saturating_sub(self.wait_began);
-        self.learn(waited < POLL_MAX + WAKE_MAX, waited < POLL_MAX);
+        self.learn(WaitLength::of(waited));
     }
 
-    /// The loop's own time was up and no work had come.
+    /// Records that the loop's own time was up and no work had come.
     pub(crate) fn nothing_came(&mut self) {
-        self.learn(false, false);
+        self.learn(WaitLength::Long);
     }
 
-    fn learn(&mut self, was_short: bool, was_caught: bool) {
-        self.short.add(was_short);
+    fn learn(&mut self, wait: WaitLength) {
+        match wait {
+            WaitLength::Caught | WaitLength::Short => self.short.add_yes(),
+            WaitLength::Long => self.short.add_no(),
+        }
         if !self.polls {
             return;
         }
-        self.caught.add(was_caught);
-        if was_caught {
-            self.paused /= 2;
+        match wait {
+            WaitLength::Caught => {
+                self.caught.add_yes();
+                self.paused /= 2;
+            }
+            WaitLength::Short | WaitLength::Long => self.caught.add_no(),
         }
         if self.caught.0 < PAID_MIN {
             self.paused = (2 * self.paused).clamp(PAUSE_MIN, PAUSE_MAX);
             self.pause = self.paused;
-            self.caught = Memory(TRIAL);
+            self.caught = RecentFraction(TRIAL);
         }
     }
 
-    /// The loop offered its core to others and was `away` until `now`.
-    pub fn left(&mut self, away: Duration, now: Duration) {
+    /// Records that the loop yielded its core and was `away` until `now`.
+    pub fn yielded_core(&mut self, away: Duration, now: Duration) {
         if away < AWAY_MIN {
             return;
         }
@@ -151,16 +158,43 @@ impl Rule {
     }
 }
 
+/// How long a wait for work was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitLength {
+    /// Polling catches its end, or would have caught it.
+    Caught,
+    /// It was too long to be caught only because the sleeping loop had to be woken.
+    Short,
+    /// It lasts longer than a loop polls.
+    Long,
+}
+
+impl WaitLength {
+    fn of(waited: Duration) -> WaitLength {
+        if waited < POLL_MAX {
+            WaitLength::Caught
+        } else if waited < POLL_MAX + WAKE_MAX {
+            WaitLength::Short
+        } else {
+            WaitLength::Long
+        }
+    }
+}
+
 /// Of 256 recent waits, how many were of a kind.
 #[derive(Clone, Copy, Debug)]
-struct Memory(u32);
+struct RecentFraction(u32);
 
-impl Memory {
-    fn add(&mut self, one: bool) {
+impl RecentFraction {
+    /// Counts a wait that was of the kind.
+    fn add_yes(&mut self) {
+        self.add_no();
+        self.0 += 256 >> MEMORY_SHIFT;
+    }
+
+    /// Counts a wait that was not of the kind.
+    fn add_no(&mut self) {
         self.0 -= self.0 >> MEMORY_SHIFT;
-        if one {
-            self.0 += 256 >> MEMORY_SHIFT;
-        }
     }
 }
 
@@ -172,57 +206,62 @@ mod tests {
         Duration::from_micros(n)
     }
 
-    /// Waits that end after `gap`, one after the other, from `start` on; says when the last ended.
-    fn waits(rule: &mut Rule, start: Duration, gap: Duration, count: u32) -> Duration {
+    /// Waits that end after `gap` each, one after the other, from `start` on. Returns when the last ended.
+    fn waits(rule: &mut PollRule, start: Duration, gap: Duration, count: u32) -> Duration {
         polled(rule, start, gap, count).0
     }
 
-    /// The same; says besides how long was polled.
-    fn polled(rule: &mut Rule, start: Duration, gap: Duration, count: u32) -> (Duration, Duration) {
+    /// The same. Also returns how long the rule polled.
+    fn polled(
+        rule: &mut PollRule,
+        start: Duration,
+        gap: Duration,
+        count: u32,
+    ) -> (Duration, Duration) {
         let (mut now, mut polled) = (start, Duration::ZERO);
         for _ in 0..count {
-            rule.begin(now);
+            rule.begin_wait(now);
             let (came, mut look) = (now + gap, now);
-            while look < came && rule.step(look) == Step::Poll {
+            while look < came && rule.decide(look) == PollDecision::Poll {
                 look += us(1);
             }
             polled += look - now;
-            // Who sleeps is woken a little late.
+            // A loop that sleeps is woken a little late.
             now = if look < came { came + us(30) } else { came };
-            rule.came(now);
+            rule.work_came(now);
         }
         (now, polled)
     }
 
     #[test]
     fn a_new_loop_sleeps() {
-        let mut rule = Rule::default();
-        rule.begin(us(5));
-        assert_eq!(rule.step(us(5)), Step::Sleep);
+        let mut rule = PollRule::default();
+        rule.begin_wait(us(5));
+        assert_eq!(rule.decide(us(5)), PollDecision::Sleep);
     }
 
     #[test]
     fn requests_that_keep_coming_are_polled_for_but_not_for_long() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let now = waits(&mut rule, us(0), us(5), 40);
-        rule.begin(now);
-        assert_eq!(rule.step(now), Step::Poll);
-        assert_eq!(rule.step(now + us(59)), Step::Poll);
-        assert_eq!(rule.step(now + us(60)), Step::Sleep);
+        rule.begin_wait(now);
+        assert_eq!(rule.decide(now), PollDecision::Poll);
+        assert_eq!(rule.decide(now + us(59)), PollDecision::Poll);
+        assert_eq!(rule.decide(now + us(60)), PollDecision::Sleep);
     }
 
     #[test]
     fn polling_ends_when_it_no_longer_pays() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let busy = waits(&mut rule, us(0), us(5), 1000);
         let calm = waits(&mut rule, busy, us(200), 3);
-        rule.begin(calm);
-        assert_eq!(rule.step(calm), Step::Sleep);
+        rule.begin_wait(calm);
+        assert_eq!(rule.decide(calm), PollDecision::Sleep);
     }
 
     #[test]
     fn a_sleep_that_being_woken_made_long_does_not_hide_that_polling_would_pay() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let now = waits(&mut rule, us(0), us(50), 30);
         let (_, polled) = polled(&mut rule, now, us(50), 1000);
         assert!(polled > us(900 * 50), "{polled:?}");
@@ -230,14 +269,14 @@ mod tests {
 
     #[test]
     fn what_comes_just_too_late_is_hardly_polled_for() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let (_, polled) = polled(&mut rule, us(0), us(80), 100_000);
         assert!(polled < us(100_000 * 80) / 200, "{polled:?}");
     }
 
     #[test]
     fn one_late_request_in_six_is_no_reason_to_sleep() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let mut now = waits(&mut rule, us(0), us(10), 100);
         let mut all = Duration::ZERO;
         for _ in 0..1000 {
@@ -250,36 +289,39 @@ mod tests {
 
     #[test]
     fn a_loop_that_sleeps_learns_that_polling_would_pay() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let calm = waits(&mut rule, us(0), us(1000), 100);
         let busy = waits(&mut rule, calm, us(8), 30);
-        rule.begin(busy);
-        assert_eq!(rule.step(busy), Step::Poll);
+        rule.begin_wait(busy);
+        assert_eq!(rule.decide(busy), PollDecision::Poll);
     }
 
     #[test]
     fn ticks_of_an_idle_loop_never_lead_to_polling() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         for second in 0..1000 {
-            rule.begin(Duration::from_secs(second));
+            rule.begin_wait(Duration::from_secs(second));
             rule.nothing_came();
-            assert_eq!(rule.step(Duration::from_secs(second)), Step::Sleep);
+            assert_eq!(
+                rule.decide(Duration::from_secs(second)),
+                PollDecision::Sleep
+            );
         }
     }
 
     #[test]
     fn a_wanted_core_is_left_for_longer_each_time() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let mut now = waits(&mut rule, us(0), us(5), 100);
         let mut breaks = Vec::new();
         for _ in 0..12 {
-            rule.begin(now);
-            assert_eq!(rule.step(now), Step::Poll);
-            rule.left(us(500), now);
+            rule.begin_wait(now);
+            assert_eq!(rule.decide(now), PollDecision::Poll);
+            rule.yielded_core(us(500), now);
             let break_began = now;
-            while rule.step(now) == Step::Sleep {
+            while rule.decide(now) == PollDecision::Sleep {
                 now += us(100);
-                rule.begin(now);
+                rule.begin_wait(now);
             }
             breaks.push(now - break_began);
         }
@@ -288,33 +330,37 @@ mod tests {
         assert_eq!(breaks[11], CROWDED_MAX);
 
         now += Duration::from_secs(2);
-        rule.begin(now);
-        rule.left(us(500), now);
+        rule.begin_wait(now);
+        rule.yielded_core(us(500), now);
         now += CROWDED_MIN;
-        rule.begin(now);
-        assert_eq!(rule.step(now), Step::Poll, "long quiet forgets the crowd");
+        rule.begin_wait(now);
+        assert_eq!(
+            rule.decide(now),
+            PollDecision::Poll,
+            "long quiet forgets the crowd"
+        );
     }
 
     #[test]
     fn who_keeps_house_a_hundredth_of_the_time_is_no_crowd() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let mut now = waits(&mut rule, us(0), us(5), 100);
         for _ in 0..1000 {
             now = waits(&mut rule, now, us(10), 1000);
-            rule.begin(now);
-            assert_eq!(rule.step(now), Step::Poll);
+            rule.begin_wait(now);
+            assert_eq!(rule.decide(now), PollDecision::Poll);
             now += us(100);
-            rule.left(us(100), now);
-            assert_eq!(rule.step(now - us(50)), Step::Poll);
+            rule.yielded_core(us(100), now);
+            assert_eq!(rule.decide(now - us(50)), PollDecision::Poll);
         }
     }
 
     #[test]
     fn an_idle_core_given_away_comes_back_at_once_and_changes_nothing() {
-        let mut rule = Rule::default();
+        let mut rule = PollRule::default();
         let now = waits(&mut rule, us(0), us(5), 100);
-        rule.begin(now);
-        rule.left(us(1), now);
-        assert_eq!(rule.step(now), Step::Poll);
+        rule.begin_wait(now);
+        rule.yielded_core(us(1), now);
+        assert_eq!(rule.decide(now), PollDecision::Poll);
     }
 }

@@ -1,29 +1,29 @@
-//! Who is active: put or got lately.
+//! Which tenants are active: those that put or got lately.
 
 use std::collections::BTreeMap;
 
 use sublet_types::{Second, Snapshot, TenantId, TenantSnapshot};
 
-use crate::apportion::{Part, apportion};
+use crate::apportion::{WeightedClaim, apportion};
 
 /// When each tenant last put or got.
 #[derive(Clone, Debug)]
-pub(crate) struct Active {
+pub(crate) struct ActivityTracker {
     idle_secs: u32,
     at: BTreeMap<TenantId, Second>,
 }
 
-impl Active {
-    /// A tenant that neither put nor got for longer is idle.
-    pub(crate) fn within(idle_secs: u32) -> Active {
-        Active {
+impl ActivityTracker {
+    /// A tenant counts as idle if it neither put nor got for longer than `idle_secs`.
+    pub(crate) fn within(idle_secs: u32) -> ActivityTracker {
+        ActivityTracker {
             idle_secs,
             at: BTreeMap::new(),
         }
     }
 
-    /// Remembers when each tenant last put or got. What it did before it was first seen is not known: one that has put
-    /// at all counts as active then.
+    /// Remembers when each tenant last put or got. What a tenant did before it was first seen is not known. One that
+    /// has put at all counts as active at that moment.
     pub(crate) fn notice(&mut self, snapshot: &Snapshot) {
         let seen = |tenant: &TenantSnapshot| {
             let is_active = tenant.puts > 0 || tenant.gets > 0;
@@ -38,7 +38,7 @@ impl Active {
         self.at = snapshot.tenants.iter().filter_map(seen).collect();
     }
 
-    /// For how many seconds a tenant neither put nor got; `None` where it never did.
+    /// For how many seconds a tenant neither put nor got. `None` if it never did.
     pub(crate) fn idle_for(&self, tenant: &TenantSnapshot, now: Second) -> Option<u32> {
         let at = self.at.get(&tenant.id)?;
         Some(now.0.saturating_sub(at.0))
@@ -50,11 +50,11 @@ impl Active {
     }
 
     /// Each tenant's claim: its weight while it is active.
-    pub(crate) fn claims(&self, snapshot: &Snapshot) -> Vec<Part> {
+    pub(crate) fn claims(&self, snapshot: &Snapshot) -> Vec<WeightedClaim> {
         let claim = |tenant: &TenantSnapshot| {
             let is_active = self.is_active(tenant, snapshot.at);
             let weight = if is_active { tenant.weight.0 } else { 0 };
-            Part {
+            WeightedClaim {
                 id: tenant.id,
                 weight: u64::from(weight),
             }

@@ -4,28 +4,28 @@ use std::cmp::Reverse;
 
 use sublet_types::TenantId;
 
-/// Who takes part in a division, and with what claim.
+/// A tenant that takes part in a division, and its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// Who; the smaller id goes first where remainders are equal.
+pub(crate) struct WeightedClaim {
+    /// The tenant. The smaller id goes first if remainders are equal.
     pub(crate) id: TenantId,
     /// Its claim relative to the others'.
     pub(crate) weight: u64,
 }
 
-/// Claims as fractions become whole ones of this size, so that shares are computed exactly.
+/// Fractional claims are scaled to whole numbers of this size, so that shares are computed exactly.
 const FRACTION: f64 = (1u64 << 52) as f64;
 
-impl Part {
-    /// A claim that is a fraction from 0 to 1; anything else counts as the nearer of the two.
-    pub(crate) fn fraction(id: TenantId, claim: f64) -> Part {
+impl WeightedClaim {
+    /// A claim that is a fraction from 0 to 1. A value outside that range counts as the nearer end.
+    pub(crate) fn fraction(id: TenantId, claim: f64) -> WeightedClaim {
         let weight = (claim.clamp(0.0, 1.0) * FRACTION) as u64;
-        Part { id, weight }
+        WeightedClaim { id, weight }
     }
 }
 
-/// Divides `total` among the parts, in their order. All of it is given away, unless nobody has a claim.
-pub(crate) fn apportion(total: u64, parts: &[Part]) -> Vec<u64> {
+/// Divides `total` among the parts, in their order. It gives all of it away, unless nobody has a claim.
+pub(crate) fn apportion(total: u64, parts: &[WeightedClaim]) -> Vec<u64> {
     let sum: u128 = parts.iter().map(|part| u128::from(part.weight)).sum();
     if sum == 0 {
         return vec![0; parts.len()];
@@ -46,8 +46,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parts(weights: &[u64]) -> Vec<Part> {
-        let part = |(n, &weight)| Part {
+    fn parts(weights: &[u64]) -> Vec<WeightedClaim> {
+        let part = |(n, &weight)| WeightedClaim {
             id: TenantId(n as u16),
             weight,
         };
@@ -72,7 +72,10 @@ mod tests {
     fn nobody_and_no_claim_get_nothing() {
         assert!(apportion(10, &[]).is_empty());
         assert_eq!(apportion(10, &parts(&[0, 0])), [0, 0]);
-        assert_eq!(apportion(9, &[Part::fraction(TenantId(0), f64::NAN)]), [0]);
+        assert_eq!(
+            apportion(9, &[WeightedClaim::fraction(TenantId(0), f64::NAN)]),
+            [0]
+        );
     }
 
     proptest! {

@@ -1,135 +1,135 @@
-//! The one table of all policies and their knobs: the command line, the config, the docs and the simulator are made
+//! The only table of all policies and their knobs. The command line, the config, the docs and the simulator are made
 //! from it.
 //!
-//! To add a policy: a file beside the others, and a row here.
+//! To add a policy, add a file beside the others and a row here.
 
-mod page;
+mod reference;
 
 use std::fmt;
 
 use sublet_types::Pages;
 
-pub use self::page::reference;
+pub use self::reference::reference;
 use crate::decide::Policy;
-use crate::greedy::Greedy;
-use crate::mrc::Mrc;
-use crate::pooled::Pooled;
-use crate::reconf_static::ReconfStatic;
-use crate::smart_alloc::SmartAlloc;
-use crate::static_alloc::StaticAlloc;
-use crate::two_level::TwoLevel;
-use crate::utility::Utility;
-use crate::weights::Weights;
+use crate::greedy::GreedyPolicy;
+use crate::mrc::MrcPolicy;
+use crate::pooled::PooledPolicy;
+use crate::reconf_static::ReconfStaticPolicy;
+use crate::smart_alloc::SmartAllocPolicy;
+use crate::static_alloc::StaticAllocPolicy;
+use crate::two_level::TwoLevelPolicy;
+use crate::utility::UtilityPolicy;
+use crate::weights::WeightsPolicy;
 
-/// A policy: what it is called, what it does, whose it is, what can be set.
+/// A policy: its name, its effect, its origin and its knobs.
 #[derive(Debug)]
-pub struct Entry {
-    /// Its name, as it is written.
+pub struct PolicyEntry {
+    /// Its name as it is written.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub summary: &'static str,
     /// Where it comes from.
     pub paper: &'static str,
-    /// What can be set.
-    pub knobs: &'static [Knob],
-    make: fn(&Choice) -> Box<dyn Policy>,
+    /// Its knobs.
+    pub knobs: &'static [PolicyKnobSpec],
+    make: fn(&PolicyChoice) -> Box<dyn Policy>,
 }
 
-/// Something that can be set.
+/// A knob of a policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Knob {
-    /// Its name, as it is written; case does not matter.
+pub struct PolicyKnobSpec {
+    /// Its name as it is written. Case does not matter.
     pub name: &'static str,
-    /// In what its value is counted.
-    pub unit: Unit,
-    /// The value where nothing is said.
+    /// The unit of its value.
+    pub unit: KnobUnit,
+    /// The value if nothing is said.
     pub default: f64,
     /// The least value allowed.
     pub least: f64,
-    /// The largest.
+    /// The largest value allowed.
     pub most: f64,
-    /// Why that default.
+    /// The reason for that default.
     pub why: &'static str,
     /// What it does.
     pub help: &'static str,
 }
 
-/// In what a knob's value is counted.
+/// The unit of a knob's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Hundredths.
+pub enum KnobUnit {
+    /// Hundredths of a whole.
     Percent,
-    /// Pages of 4 KiB, whole.
+    /// Whole pages of 4 KiB.
     Pages,
-    /// Seconds, whole.
+    /// Whole seconds.
     Seconds,
     /// A number that counts relative to others.
     Parts,
 }
 
-impl Unit {
+impl KnobUnit {
     /// Whether only whole numbers make sense.
     pub fn is_whole(self) -> bool {
-        matches!(self, Unit::Pages | Unit::Seconds)
+        matches!(self, KnobUnit::Pages | KnobUnit::Seconds)
     }
 }
 
 /// `%`, `pages`, `s`, `parts`.
-impl fmt::Display for Unit {
+impl fmt::Display for KnobUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Unit::Percent => "%",
-            Unit::Pages => "pages",
-            Unit::Seconds => "s",
-            Unit::Parts => "parts",
+            KnobUnit::Percent => "%",
+            KnobUnit::Pages => "pages",
+            KnobUnit::Seconds => "s",
+            KnobUnit::Parts => "parts",
         })
     }
 }
 
-const P: Knob = Knob {
+const P: PolicyKnobSpec = PolicyKnobSpec {
     name: "p",
-    unit: Unit::Percent,
+    unit: KnobUnit::Percent,
     default: 2.0,
     least: 0.01,
     most: 100.0,
-    why: "between the 0.75, 4 and 6 % that were best in SmarTmem's scenarios; fifty steps take all there is",
-    help: "P: a failed put raises a target by this much of the total, unused memory lowers it by this much of itself",
+    why: "it is between the 0.75, 4 and 6 % that were best in SmarTmem's scenarios; fifty steps take all memory",
+    help: "P: a failed put raises a target by this part of the total; unused memory lowers a target by this part of itself",
 };
 
-const THRESHOLD: Knob = Knob {
+const THRESHOLD: PolicyKnobSpec = PolicyKnobSpec {
     name: "threshold",
-    unit: Unit::Pages,
+    unit: KnobUnit::Pages,
     default: 512.0,
     least: 0.0,
     most: PAGES_MOST,
-    why: "a block: memory moves in no smaller unit; the papers give no value",
-    help: "So much of its target a tenant may leave unused before it is lowered",
+    why: "one block, because memory moves in no smaller unit; the papers give no value",
+    help: "A tenant may leave this much of its target unused before the policy lowers the target",
 };
 
 /// 2^40 pages are 4 PiB.
 const PAGES_MOST: f64 = (1u64 << 40) as f64;
 
-const WEIGHT: Knob = Knob {
+const WEIGHT: PolicyKnobSpec = PolicyKnobSpec {
     name: "weight",
     help: "How much the tenants' weights count (first of the utility tuple)",
     ..PART
 };
 
-const USEFULNESS: Knob = Knob {
+const USEFULNESS: PolicyKnobSpec = PolicyKnobSpec {
     name: "usefulness",
-    help: "How much it counts how many accesses are reads (second of the utility tuple)",
+    help: "How much the part of accesses that are reads counts (second of the utility tuple)",
     ..PART
 };
 
-const SHARING: Knob = Knob {
+const SHARING: PolicyKnobSpec = PolicyKnobSpec {
     name: "sharing",
-    help: "How much it counts how many pages are shared (third of the utility tuple)",
+    help: "How much the part of pages that are shared counts (third of the utility tuple)",
     ..PART
 };
 
-const PART: Knob = Knob {
+const PART: PolicyKnobSpec = PolicyKnobSpec {
     name: "",
-    unit: Unit::Parts,
+    unit: KnobUnit::Parts,
     default: 1.0,
     least: 0.0,
     most: 1000.0,
@@ -137,140 +137,150 @@ const PART: Knob = Knob {
     help: "",
 };
 
-const FLOOR: Knob = Knob {
+const FLOOR: PolicyKnobSpec = PolicyKnobSpec {
     name: "floor",
-    unit: Unit::Percent,
+    unit: KnobUnit::Percent,
     default: 50.0,
     least: 0.0,
     most: 100.0,
-    why: "half: nobody falls far behind its share, and as much is left to go where the hits are",
-    help: "An active tenant keeps this much of its weighted share whatever the curves say",
+    why: "half: no tenant falls far behind its share, and the other half can go where the hits are",
+    help: "An active tenant keeps this part of its weighted share, whatever the curves say",
 };
 
-const GAIN: Knob = Knob {
+const GAIN: PolicyKnobSpec = PolicyKnobSpec {
     name: "gain",
-    unit: Unit::Percent,
+    unit: KnobUnit::Percent,
     default: 3.0,
     least: 0.0,
     most: 100.0,
-    why: "with 1 % twice as much memory moved for as many misses; the curves are no more exact than that, and memory that moves loses what was in it",
-    help: "Targets stay as they are unless others bring more than this many more hits",
+    why: "with 1 % twice as much memory moved for as many misses; the curves are no more exact than that; memory that moves loses what was in it",
+    help: "Targets stay as they are unless other targets bring more than this many more hits",
 };
 
-const COOL: Knob = Knob {
+const COOL: PolicyKnobSpec = PolicyKnobSpec {
     name: "cool",
-    unit: Unit::Seconds,
+    unit: KnobUnit::Seconds,
     default: 60.0,
     least: 0.0,
     most: 86_400.0,
-    why: "the half-life of a curve: by then half of what it tells is new",
-    help: "A tenant that just gave does not get back for so long, and one that just got does not give, unless floors ask for it",
+    why: "the half-life of a curve: after that time half of what it says is new",
+    help: "For this long a tenant that gave memory gets none back, and a tenant that got memory gives none, unless floors ask for it",
 };
 
-const FLAT: Knob = Knob {
+const FLAT: PolicyKnobSpec = PolicyKnobSpec {
     name: "flat",
-    unit: Unit::Percent,
+    unit: KnobUnit::Percent,
     default: 10.0,
     least: 0.0,
     most: 100.0,
-    why: "a scan or a loop that does not fit brings next to nothing; nobody else was seen below a fifth",
-    help: "A tenant whose hits a page above its floor are less than this much of the average gives way first, down to its floor",
+    why: "a scan or a loop that does not fit brings next to nothing; no other tenant was seen below a fifth",
+    help: "A tenant gives way first, down to its floor, if its hits per page above the floor are less than this part of the average",
 };
 
-const KEPT: Knob = Knob {
+const KEPT: PolicyKnobSpec = PolicyKnobSpec {
     name: "kept",
-    unit: Unit::Percent,
+    unit: KnobUnit::Percent,
     default: 100.0,
     least: 0.0,
     most: 100.0,
-    why: "with 80 % pages missed up to 1 % more, and up to 45 % more where a loop would fit; items missed 1 % less",
-    help: "So much of all memory is kept by those to whom their curves promise most hits of it; the rest goes by age",
+    why: "with 80 %, pages missed up to 1 % more, and up to 45 % more where a loop would fit; items missed 1 % less",
+    help: "The tenants to which the curves promise the most hits keep this part of all memory; the rest goes by age",
 };
 
-const KEPT_GAIN: Knob = Knob {
+const KEPT_GAIN: PolicyKnobSpec = PolicyKnobSpec {
     name: "gain",
-    unit: Unit::Percent,
+    unit: KnobUnit::Percent,
     default: 3.0,
     least: 0.0,
     most: 100.0,
-    why: "as under `mrc`; with 1 and 2 % the misses were 0.2 % more, of items 0.2 % fewer; without it memory goes to and fro as the sample has it",
-    help: "What is kept by curves stays as it is unless another division brings more than this many more hits",
+    why: "as under `mrc`; with 1 and 2 % the misses were 0.2 % more, those of items 0.2 % fewer; without it memory moves to and fro with the sample",
+    help: "The memory kept by curves stays divided as it is, unless another division brings more than this many more hits",
 };
 
-const IDLE: Knob = Knob {
+const IDLE: PolicyKnobSpec = PolicyKnobSpec {
     name: "idle",
-    unit: Unit::Seconds,
+    unit: KnobUnit::Seconds,
     default: 60.0,
     least: 1.0,
     most: 86_400.0,
     why: "the half-life of a curve",
-    help: "A tenant that neither put nor got for longer has no floor",
+    help: "A tenant that neither put nor got for longer than this has no floor",
 };
 
 /// All policies, the simplest first.
-pub static CATALOGUE: [Entry; 9] = [
-    Entry {
+pub static CATALOGUE: [PolicyEntry; 9] = [
+    PolicyEntry {
         name: "greedy",
-        summary: "no targets: whoever puts first takes what is free",
+        summary: "no targets: the tenant that puts first takes what is free",
         paper: "Xen's tmem; SmarTmem §III-E, vMCA §III-D (greedy-local)",
         knobs: &[],
-        make: |_| Box::new(Greedy),
+        make: |_| Box::new(GreedyPolicy),
     },
-    Entry {
+    PolicyEntry {
         name: "weights",
-        summary: "no targets: when nothing is free, whoever is most above its weighted share gives way",
+        summary: "no targets: when nothing is free, the tenant that is most above its weighted share gives way",
         paper: "Mortar §5.2",
         knobs: &[],
-        make: |_| Box::new(Weights),
+        make: |_| Box::new(WeightsPolicy),
     },
-    Entry {
+    PolicyEntry {
         name: "static-alloc",
         summary: "an equal share for each tenant",
         paper: "SmarTmem, Algorithm 2",
         knobs: &[],
-        make: |_| Box::new(StaticAlloc),
+        make: |_| Box::new(StaticAllocPolicy),
     },
-    Entry {
+    PolicyEntry {
         name: "reconf-static",
         summary: "an equal share for each tenant that has ever put",
         paper: "SmarTmem, Algorithm 3",
         knobs: &[],
-        make: |_| Box::new(ReconfStatic),
+        make: |_| Box::new(ReconfStaticPolicy),
     },
-    Entry {
+    PolicyEntry {
         name: "smart-alloc",
-        summary: "failed puts raise a target, unused memory lowers it",
+        summary: "failed puts raise a target; unused memory lowers it",
         paper: "SmarTmem, Algorithm 4, equations 1 and 2",
         knobs: &[P, THRESHOLD],
-        make: |choice| Box::new(SmartAlloc::new(choice.value(&P), choice.pages(&THRESHOLD))),
+        make: |choice| {
+            Box::new(SmartAllocPolicy::new(
+                choice.value(&P),
+                choice.pages(&THRESHOLD),
+            ))
+        },
     },
-    Entry {
+    PolicyEntry {
         name: "two-level",
-        summary: "as smart-alloc, and what is lacking is asked of other nodes",
+        summary: "as smart-alloc; it asks other nodes for the memory that is lacking",
         paper: "vMCA, Algorithm 2",
         knobs: &[P, THRESHOLD],
-        make: |choice| Box::new(TwoLevel::new(choice.value(&P), choice.pages(&THRESHOLD))),
+        make: |choice| {
+            Box::new(TwoLevelPolicy::new(
+                choice.value(&P),
+                choice.pages(&THRESHOLD),
+            ))
+        },
     },
-    Entry {
+    PolicyEntry {
         name: "utility",
-        summary: "shares by weight, by how many accesses are reads and by how many pages are shared",
+        summary: "shares by weight, by the part of accesses that are reads and by the part of pages that are shared",
         paper: "Synergy, Algorithms 1 and 2",
         knobs: &[WEIGHT, USEFULNESS, SHARING],
         make: |choice| {
-            Box::new(Utility::new(
+            Box::new(UtilityPolicy::new(
                 choice.value(&WEIGHT),
                 choice.value(&USEFULNESS),
                 choice.value(&SHARING),
             ))
         },
     },
-    Entry {
+    PolicyEntry {
         name: "mrc",
-        summary: "memory goes where measured miss-ratio curves promise most hits; half of each share is safe",
+        summary: "memory goes where measured miss-ratio curves promise the most hits; half of each share is safe",
         paper: "Sublet's own, after SHARDS (FAST '15) and UCP (MICRO '06)",
         knobs: &[FLOOR, GAIN, COOL, IDLE],
         make: |choice| {
-            Box::new(Mrc::new(
+            Box::new(MrcPolicy::new(
                 choice.value(&FLOOR),
                 choice.value(&GAIN),
                 choice.value(&COOL) as u32,
@@ -278,13 +288,13 @@ pub static CATALOGUE: [Entry; 9] = [
             ))
         },
     },
-    Entry {
+    PolicyEntry {
         name: "pooled",
-        summary: "all memory is one pool: the oldest goes first, whoever's it is; half of each share is safe, and who gains nothing from more gives way first",
+        summary: "all memory is one pool: the oldest goes first, of whatever tenant; half of each share is safe; a tenant that gains nothing from more gives way first",
         paper: "Sublet's own, after one queue for all (global LRU) and MQ's levels (USENIX ATC '01)",
         knobs: &[FLOOR, FLAT, KEPT, KEPT_GAIN, IDLE],
         make: |choice| {
-            Box::new(Pooled::new(
+            Box::new(PooledPolicy::new(
                 choice.value(&FLOOR),
                 choice.value(&FLAT),
                 choice.value(&KEPT),
@@ -297,16 +307,16 @@ pub static CATALOGUE: [Entry; 9] = [
 
 /// A policy of the catalogue with its knobs set.
 #[derive(Clone, Debug)]
-pub struct Choice {
-    entry: &'static Entry,
+pub struct PolicyChoice {
+    entry: &'static PolicyEntry,
     values: Vec<(&'static str, f64)>,
 }
 
 /// Why a choice was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ChoiceError {
+pub enum PolicyChoiceError {
     /// No policy has this name.
-    #[error("no policy is called {name:?}{}", meant_policy(nearest))]
+    #[error("no policy is called {name:?}{}", policy_suggestion(nearest))]
     UnknownPolicy {
         /// What was written.
         name: String,
@@ -314,7 +324,7 @@ pub enum ChoiceError {
         nearest: Option<&'static str>,
     },
     /// The policy has no such knob.
-    #[error("{policy} has no knob {knob:?}{}", meant(nearest))]
+    #[error("{policy} has no knob {knob:?}{}", suggestion(nearest))]
     UnknownKnob {
         /// The policy.
         policy: &'static str,
@@ -329,13 +339,13 @@ pub enum ChoiceError {
         /// The knob.
         knob: &'static str,
     },
-    /// A value is no number, or not a whole one where only these make sense.
+    /// A value is no number, or no whole number although the knob needs one.
     #[error("{knob} is a {} of {unit}, not {value:?}", kind(unit))]
     NotANumber {
         /// The knob.
         knob: &'static str,
-        /// In what it is counted.
-        unit: Unit,
+        /// The unit of its value.
+        unit: KnobUnit,
         /// What was written.
         value: String,
     },
@@ -344,8 +354,8 @@ pub enum ChoiceError {
     OutOfRange {
         /// The knob.
         knob: &'static str,
-        /// In what it is counted.
-        unit: Unit,
+        /// The unit of its value.
+        unit: KnobUnit,
         /// The least value allowed.
         least: f64,
         /// The largest.
@@ -355,22 +365,22 @@ pub enum ChoiceError {
     },
 }
 
-/// A word that should be `knob=value` is not.
+/// A word that should be `knob=value`, but is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} sets nothing; write knob=value")]
-pub struct NoPair(pub String);
+pub struct NotKnobValuePair(pub String);
 
-/// The knob and the value of `knob=value`.
-pub fn pair(written: &str) -> Result<(&str, &str), NoPair> {
+/// Splits `knob=value` into the knob and the value.
+pub fn pair(written: &str) -> Result<(&str, &str), NotKnobValuePair> {
     let (knob, value) = written
         .split_once('=')
-        .ok_or_else(|| NoPair(written.to_owned()))?;
+        .ok_or_else(|| NotKnobValuePair(written.to_owned()))?;
     Ok((knob.trim(), value.trim()))
 }
 
 /// The policy with this name.
-pub fn find(name: &str) -> Result<&'static Entry, ChoiceError> {
-    let unknown = || ChoiceError::UnknownPolicy {
+pub fn find(name: &str) -> Result<&'static PolicyEntry, PolicyChoiceError> {
+    let unknown = || PolicyChoiceError::UnknownPolicy {
         name: name.to_owned(),
         nearest: nearest(name, CATALOGUE.iter().map(|entry| entry.name)),
     };
@@ -380,60 +390,60 @@ pub fn find(name: &str) -> Result<&'static Entry, ChoiceError> {
         .ok_or_else(unknown)
 }
 
-impl Choice {
-    /// The policy with this name, and these knobs set.
+impl PolicyChoice {
+    /// Chooses the policy with this name, and sets these knobs.
     pub fn new<'a>(
         name: &str,
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Choice, ChoiceError> {
+    ) -> Result<PolicyChoice, PolicyChoiceError> {
         let entry = find(name)?;
         let mut values: Vec<(&'static str, f64)> = Vec::new();
         for (written, value) in pairs {
             let knob = entry.knob(written)?;
             if values.iter().any(|(name, _)| *name == knob.name) {
-                return Err(ChoiceError::SetTwice { knob: knob.name });
+                return Err(PolicyChoiceError::SetTwice { knob: knob.name });
             }
             values.push((knob.name, knob.read(value)?));
         }
-        Ok(Choice { entry, values })
+        Ok(PolicyChoice { entry, values })
     }
 
-    /// What was chosen.
-    pub fn entry(&self) -> &'static Entry {
+    /// The chosen policy.
+    pub fn entry(&self) -> &'static PolicyEntry {
         self.entry
     }
 
-    /// Every knob with its value, whether set or not.
-    pub fn values(&self) -> impl Iterator<Item = (&'static Knob, f64)> {
+    /// Every knob with its value, whether it was set or not.
+    pub fn values(&self) -> impl Iterator<Item = (&'static PolicyKnobSpec, f64)> {
         self.entry.knobs.iter().map(|knob| (knob, self.value(knob)))
     }
 
-    /// The policy, without any memory yet.
+    /// Makes the policy, without any memory yet.
     pub fn make(&self) -> Box<dyn Policy> {
         (self.entry.make)(self)
     }
 
-    fn value(&self, knob: &Knob) -> f64 {
+    fn value(&self, knob: &PolicyKnobSpec) -> f64 {
         let set = self.values.iter().find(|(name, _)| *name == knob.name);
         set.map_or(knob.default, |(_, value)| *value)
     }
 
-    fn pages(&self, knob: &Knob) -> Pages {
+    fn pages(&self, knob: &PolicyKnobSpec) -> Pages {
         Pages(self.value(knob) as u64)
     }
 }
 
-/// Makes the policy with this name and these knobs set.
+/// Makes the policy with this name, and sets these knobs.
 pub fn make<'a>(
     name: &str,
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Result<Box<dyn Policy>, ChoiceError> {
-    Ok(Choice::new(name, pairs)?.make())
+) -> Result<Box<dyn Policy>, PolicyChoiceError> {
+    Ok(PolicyChoice::new(name, pairs)?.make())
 }
 
-impl Entry {
-    fn knob(&self, written: &str) -> Result<&'static Knob, ChoiceError> {
-        let unknown = || ChoiceError::UnknownKnob {
+impl PolicyEntry {
+    fn knob(&self, written: &str) -> Result<&'static PolicyKnobSpec, PolicyChoiceError> {
+        let unknown = || PolicyChoiceError::UnknownKnob {
             policy: self.name,
             knob: written.to_owned(),
             nearest: nearest(written, self.knobs.iter().map(|knob| knob.name)),
@@ -445,20 +455,20 @@ impl Entry {
     }
 }
 
-impl Knob {
-    fn read(&self, written: &str) -> Result<f64, ChoiceError> {
+impl PolicyKnobSpec {
+    fn read(&self, written: &str) -> Result<f64, PolicyChoiceError> {
         let number: Option<f64> = written.parse().ok();
         let fits =
             |value: &f64| value.is_finite() && (!self.unit.is_whole() || value.fract() == 0.0);
         let Some(value) = number.filter(fits) else {
-            return Err(ChoiceError::NotANumber {
+            return Err(PolicyChoiceError::NotANumber {
                 knob: self.name,
                 unit: self.unit,
                 value: written.to_owned(),
             });
         };
         if !(self.least..=self.most).contains(&value) {
-            return Err(ChoiceError::OutOfRange {
+            return Err(PolicyChoiceError::OutOfRange {
                 knob: self.name,
                 unit: self.unit,
                 least: self.least,
@@ -470,7 +480,7 @@ impl Knob {
     }
 }
 
-/// The candidate that somebody who wrote `wrong` most likely meant, if any is near.
+/// The candidate that the author of `wrong` most likely meant, if one is near.
 fn nearest(wrong: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let edits_max = (wrong.len() / 3).max(2);
     candidates
@@ -480,22 +490,22 @@ fn nearest(wrong: &str, candidates: impl Iterator<Item = &'static str>) -> Optio
         .map(|(_, candidate)| candidate)
 }
 
-fn meant(nearest: &Option<&'static str>) -> String {
+fn suggestion(nearest: &Option<&'static str>) -> String {
     nearest.map_or(String::new(), |nearest| {
         format!("; did you mean {nearest}?")
     })
 }
 
-/// The one that was probably meant, or all of them.
-fn meant_policy(nearest: &Option<&'static str>) -> String {
+/// The policy that was probably meant, or all of them.
+fn policy_suggestion(nearest: &Option<&'static str>) -> String {
     let names: Vec<&str> = CATALOGUE.iter().map(|entry| entry.name).collect();
     match nearest {
-        Some(_) => meant(nearest),
+        Some(_) => suggestion(nearest),
         None => format!(": there are {}", names.join(", ")),
     }
 }
 
-fn kind(unit: &Unit) -> &'static str {
+fn kind(unit: &KnobUnit) -> &'static str {
     if unit.is_whole() {
         "whole number"
     } else {

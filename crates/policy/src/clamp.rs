@@ -1,19 +1,19 @@
-//! The one step after every policy: floors, ceilings and the total.
+//! The one step after every policy: it applies floors, ceilings and the total.
 //!
-//! 1. A target is raised to the tenant's floor and cut to its ceiling; where both cannot hold, the ceiling does.
-//! 2. Where the targets together exceed the total, each gives in proportion to what it has above its floor. Without
+//! 1. A target is raised to the tenant's floor and cut to its ceiling. The ceiling wins if both cannot hold.
+//! 2. If the targets together exceed the total, each tenant gives in proportion to what it has above its floor. Without
 //!    floors that is SmarTmem's equation 2: `target_i = total × target_i / Σ target`. Nothing is ever scaled up.
-//! 3. Where the floors alone exceed the total, they are divided in proportion.
+//! 3. If the floors alone exceed the total, they are divided in proportion.
 //!
 //! What is left over is given to nobody.
 
 use sublet_types::{Pages, Snapshot, Target, Targets, TenantSnapshot};
 
-use crate::apportion::{Part, apportion};
+use crate::apportion::{WeightedClaim, apportion};
 use crate::decision::{Decision, Proposal};
-use crate::explain::{Bound, Explanation};
+use crate::explain::{Explanation, TargetBound};
 
-/// Makes a decision of a policy's proposals, one for each tenant in the snapshot's order.
+/// Makes a decision from a policy's proposals. There is one proposal per tenant, in the snapshot's order.
 pub(crate) fn settle(snapshot: &Snapshot, proposals: Vec<Proposal>) -> Decision {
     let asked: Vec<Option<Pages>> = proposals.iter().map(|proposal| proposal.pages).collect();
     let within = bounded(snapshot, &asked);
@@ -42,7 +42,7 @@ pub(crate) fn settle(snapshot: &Snapshot, proposals: Vec<Proposal>) -> Decision 
     decision
 }
 
-/// What each tenant gets of what a policy asks for it, `None` where it asks for no target.
+/// What each tenant gets of what a policy asks for it. `None` stands for a tenant without a target.
 pub(crate) fn fit(snapshot: &Snapshot, asked: &[Option<Pages>]) -> Vec<Option<Pages>> {
     let within = bounded(snapshot, asked);
     let together = u128_sum(within.iter().flatten().map(|pages| pages.0));
@@ -60,7 +60,7 @@ pub(crate) fn fit(snapshot: &Snapshot, asked: &[Option<Pages>]) -> Vec<Option<Pa
     within.into_iter().map(next).collect()
 }
 
-/// The same within floors and ceilings alone.
+/// What each tenant gets within floors and ceilings alone.
 pub(crate) fn bounded(snapshot: &Snapshot, asked: &[Option<Pages>]) -> Vec<Option<Pages>> {
     let within = |(tenant, pages): (&TenantSnapshot, &Option<Pages>)| {
         Some((*pages)?.max(floor(tenant)).min(ceiling(tenant)))
@@ -68,23 +68,23 @@ pub(crate) fn bounded(snapshot: &Snapshot, asked: &[Option<Pages>]) -> Vec<Optio
     snapshot.tenants.iter().zip(asked).map(within).collect()
 }
 
-/// What a tenant has in any case, as long as there is enough for all floors.
+/// What a tenant has in any case, provided there is enough for all floors.
 pub(crate) fn floor(tenant: &TenantSnapshot) -> Pages {
     tenant.floor.unwrap_or_default().min(ceiling(tenant))
 }
 
-/// What a tenant never has more than.
+/// The most that a tenant may have.
 pub(crate) fn ceiling(tenant: &TenantSnapshot) -> Pages {
     tenant.ceiling.unwrap_or(Pages(u64::MAX))
 }
 
-/// Targets that together are more than the total, made to fit; the floors first.
+/// Scales down targets that together exceed the total. Floors are served first.
 fn scale_down(total: u64, asked: &[(&TenantSnapshot, u64)]) -> Vec<u64> {
-    let part = |tenant: &TenantSnapshot, weight| Part {
+    let part = |tenant: &TenantSnapshot, weight| WeightedClaim {
         id: tenant.id,
         weight,
     };
-    let floors: Vec<Part> = asked
+    let floors: Vec<WeightedClaim> = asked
         .iter()
         .map(|(tenant, _)| part(tenant, floor(tenant).0))
         .collect();
@@ -95,7 +95,7 @@ fn scale_down(total: u64, asked: &[(&TenantSnapshot, u64)]) -> Vec<u64> {
     else {
         return apportion(total, &floors);
     };
-    let above: Vec<Part> = asked
+    let above: Vec<WeightedClaim> = asked
         .iter()
         .map(|(tenant, pages)| part(tenant, pages - floor(tenant).0))
         .collect();
@@ -113,22 +113,22 @@ fn bound(
     fitted: Option<Pages>,
     together: Pages,
     total: Pages,
-) -> Option<Bound> {
+) -> Option<TargetBound> {
     let (asked, within, fitted) = (asked?, within?, fitted?);
     if fitted < within {
-        return Some(Bound::ScaledDown {
+        return Some(TargetBound::ScaledDown {
             asked: within,
             together,
             total,
         });
     }
     if within < asked {
-        return Some(Bound::Ceiling { asked });
+        return Some(TargetBound::Ceiling { asked });
     }
-    (within > asked).then_some(Bound::Floor { asked })
+    (within > asked).then_some(TargetBound::Floor { asked })
 }
 
-/// Where somebody has no target, nothing is kept from anybody.
+/// What the targets leave over. It is nothing if some tenant has no target.
 fn unassigned(total: Pages, targets: &Targets) -> Pages {
     let pages = targets.tenants.iter().map(|target| target.pages);
     let assigned: Option<u64> = pages.map(|pages| Some(pages?.0)).sum();

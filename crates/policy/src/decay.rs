@@ -1,16 +1,16 @@
-//! How counts of the past fade, so that what is decided follows phases.
+//! How counts of the past fade, so that decisions follow phases.
 
-/// After so many seconds a count weighs half: a minute, as the phases of the papers' workloads last minutes, and
-/// one second alone says too little.
+/// After this many seconds a count weighs half. It is a minute, because the phases of the papers' workloads last
+/// minutes and one second alone says too little.
 pub(crate) const HALF_LIFE_SECS: u32 = 60;
 
 /// What is left of a count after a second: 2^(-1 / [`HALF_LIFE_SECS`]).
 const KEPT_A_SECOND: f64 = 0.988_514_020_352_896_2;
 
-/// Seconds after which nothing that could be measured is left: forty half-lives.
+/// After this many seconds nothing measurable is left: forty half-lives.
 const FORGOTTEN_SECS: u32 = 40 * HALF_LIFE_SECS;
 
-/// What is left of a count after so many seconds, from 1 down to 0. Plain multiplication, so that every machine
+/// What is left of a count after `secs` seconds, from 1 down to 0. It uses plain multiplication, so that every machine
 /// computes the same.
 pub(crate) fn kept_after(secs: u32) -> f64 {
     if secs >= FORGOTTEN_SECS {

@@ -1,4 +1,4 @@
-//! What a policy is: statistics in, targets and the reasons for them out.
+//! What a policy is: it takes statistics, and returns targets and the reasons for them.
 
 use std::fmt;
 
@@ -7,13 +7,14 @@ use sublet_types::Snapshot;
 use crate::clamp;
 use crate::decision::{Decision, Proposal};
 
-/// A function from statistics to targets, with a memory of its own and nothing else: no clock, no luck, no world.
+/// A function from statistics to targets. It has a memory of its own, but no clock, no random numbers and no access to
+/// the world.
 pub trait Policy: fmt::Debug + Send {
-    /// What it would have each tenant of the snapshot hold, in the snapshot's order. Floors and ceilings are not its
-    /// business, and the sum may exceed the total: [`Policy::decide`] settles both.
+    /// Proposes what each tenant of the snapshot should hold, in the snapshot's order. A policy ignores floors and
+    /// ceilings, and its sum may exceed the total: [`Policy::decide`] settles both.
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal>;
 
-    /// What every tenant may hold from now on, and why: the proposal within floors, ceilings and the total.
+    /// Decides what every tenant may hold from now on, and why: the proposal within floors, ceilings and the total.
     fn decide(&mut self, snapshot: &Snapshot) -> Decision {
         clamp::settle(snapshot, self.propose(snapshot))
     }

@@ -1,32 +1,32 @@
-//! What a policy proposes, and what is decided of it.
+//! What a policy proposes, and what is decided from that.
 
-use sublet_types::{Giving, Pages, Targets};
+use sublet_types::{GiveWayOrder, Pages, Targets};
 
 use crate::explain::{Explanation, Reason};
 
-/// What a policy would have one tenant hold.
+/// What a policy proposes that one tenant should hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proposal {
-    /// How much; `None` binds it by its ceiling only.
+    /// How much. `None` means that only the tenant's ceiling limits it.
     pub pages: Option<Pages>,
-    /// What it would ask of other nodes.
+    /// What the tenant would ask of other nodes.
     pub wanted: Pages,
-    /// What it would have the tenant keep in any case, with all tenants' memory one pool; `None` where weights are to decide.
+    /// What the tenant keeps in any case, when all tenants' memory is one pool. `None` if weights decide.
     pub guard: Option<Pages>,
-    /// When the tenant gives of what it holds beyond that.
-    pub giving: Giving,
+    /// When the tenant gives up what it holds beyond that.
+    pub giving: GiveWayOrder,
     /// Why.
     pub reason: Reason,
 }
 
 impl Proposal {
-    /// So many pages, nothing asked of others.
+    /// A target of `pages`, with nothing asked of other nodes.
     pub(crate) fn of(pages: u64, reason: Reason) -> Proposal {
         Proposal {
             pages: Some(Pages(pages)),
             wanted: Pages(0),
             guard: None,
-            giving: Giving::ByAge,
+            giving: GiveWayOrder::ByAge,
             reason,
         }
     }
@@ -37,7 +37,7 @@ impl Proposal {
             pages: None,
             wanted: Pages(0),
             guard: None,
-            giving: Giving::ByAge,
+            giving: GiveWayOrder::ByAge,
             reason,
         }
     }

@@ -1,14 +1,14 @@
-//! Why a tenant's target is what it is: for programs as values, for people as a sentence.
+//! Why a tenant's target is what it is: as values for programs, and as a sentence for people.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sublet_types::{Pages, TenantId};
 
-/// One tenant's part of a decision; a log of these answers "why did this tenant lose memory".
+/// One tenant's part of a decision. A log of these answers "why did this tenant lose memory".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Explanation {
-    /// Who.
+    /// The tenant.
     pub id: TenantId,
     /// Its target before.
     pub before: Option<Pages>,
@@ -16,8 +16,8 @@ pub struct Explanation {
     pub after: Option<Pages>,
     /// Why the policy chose it.
     pub reason: Reason,
-    /// What kept it from being what the policy chose.
-    pub bound: Option<Bound>,
+    /// What made the target differ from the policy's choice.
+    pub bound: Option<TargetBound>,
 }
 
 impl Explanation {
@@ -39,21 +39,22 @@ impl Explanation {
 pub enum Reason {
     /// The policy sets no targets (`greedy`).
     Unbound,
-    /// The policy sets no targets; the tenant with the largest fairness gives way (`weights`).
+    /// The policy sets no targets. The tenant with the largest fairness gives way (`weights`).
     Fairness {
-        /// f of Mortar §5.2: its part of what there is over its part of the weights; above 1 it has more than its share.
+        /// f of Mortar §5.2: the tenant's part of the memory over its part of the weights. Above 1 it has more than its
+        /// share.
         fairness: f64,
     },
     /// An equal share for each tenant (`static-alloc`).
     EqualShare {
-        /// How many share.
+        /// How many tenants share.
         tenants: u64,
     },
     /// An equal share for each tenant that has put (`reconf-static`).
     ActiveShare {
-        /// How many share.
+        /// How many tenants share.
         active: u64,
-        /// How many there are.
+        /// How many tenants there are.
         tenants: u64,
     },
     /// It has never put (`reconf-static`).
@@ -63,23 +64,23 @@ pub enum Reason {
         /// How many tenants there are.
         tenants: u64,
     },
-    /// Puts found no room: it gets more (`smart-alloc`, `two-level`).
+    /// Puts found no room, so it gets more (`smart-alloc`, `two-level`).
     FailedPuts {
-        /// How many, since the last decision.
+        /// How many puts failed since the last decision.
         failed: u64,
         /// By how much its target was raised.
         step: Pages,
     },
-    /// It holds less than it may: it gets less (`smart-alloc`, `two-level`).
+    /// It holds less than it may, so it gets less (`smart-alloc`, `two-level`).
     UnderUse {
         /// How much of its target it did not hold.
         unused: Pages,
-        /// How much of it would have been left alone.
+        /// How much unused memory would have been tolerated.
         threshold: Pages,
         /// By how much its target was lowered.
         step: Pages,
     },
-    /// Every put found room, and it holds about what it may (`smart-alloc`, `two-level`).
+    /// Every put found room, and it holds about as much as it may (`smart-alloc`, `two-level`).
     Fitting {
         /// How much of its target it did not hold.
         unused: Pages,
@@ -90,38 +91,39 @@ pub enum Reason {
         share: f64,
         /// Its part of all weights, from 0 to 1.
         weight: f64,
-        /// Reads among its reads and writes, from 0 to 1.
+        /// The part of reads among its reads and writes, from 0 to 1.
         usefulness: f64,
-        /// Shared among its used pages, from 0 to 1.
+        /// The part of shared pages among its used pages, from 0 to 1.
         sharing: f64,
     },
     /// What its curve promises (`mrc`).
     Curve {
-        /// Hits a second with the memory that it gets.
+        /// Hits per second with the memory that it gets.
         hits: f64,
-        /// Hits a second with what it could hold before.
+        /// Hits per second with what it could hold before.
         hits_before: f64,
     },
     /// Its hits are not measured: it gets its weighted share (`mrc`).
     Unmeasured,
-    /// It neither put nor got for long, and gets what nobody else has a use for (`mrc`).
+    /// It neither put nor got for long, and gets only what nobody else has a use for (`mrc`).
     Idle {
-        /// For how long; `None` for ever.
+        /// For how many seconds. `None` if it never put or got.
         secs: Option<u32>,
     },
-    /// All memory is one pool, in which it keeps so much whatever happens (`pooled`).
+    /// All memory is one pool, and the tenant keeps its guard whatever happens (`pooled`).
     Pooled {
         /// What it keeps.
         guard: Pages,
     },
-    /// More memory brings it hardly any hits: it gives way first, down to what it keeps in any case, and displaces its own (`pooled`).
+    /// More memory brings it hardly any hits. It gives way first, down to its guard, and displaces its own pages
+    /// (`pooled`).
     Flat {
-        /// Its hits for each page above that, in percent of all tenants' for each page above half of their shares.
+        /// Its hits per page above its guard, in percent of all tenants' hits per page above half of their shares.
         hits_percent: f64,
     },
-    /// A better division would not be worth moving memory (`mrc`).
+    /// A better division would not be worth the moving of memory (`mrc`).
     Steady {
-        /// How many more hits it would bring, in percent.
+        /// How many more hits that division would bring, in percent.
         gain_percent: f64,
     },
 }
@@ -133,7 +135,7 @@ pub struct Loss {
     pub before: Pages,
     /// What it holds.
     pub after: Pages,
-    /// In how many seconds it lost that.
+    /// In how many seconds it lost it.
     pub secs: u32,
     /// What took it.
     pub cause: LossCause,
@@ -165,21 +167,22 @@ pub enum LossCause {
         /// How much left all tenants.
         by: Pages,
     },
-    /// Others put, nothing was free, and it was first to give way: it had most above its weighted share, or the oldest under `pooled`.
+    /// Others put, nothing was free, and this tenant was first to give way. It had most above its weighted share, or
+    /// the oldest pages under `pooled`.
     GaveWay {
-        /// What the others hold more.
+        /// How much more the others hold.
         gained: Pages,
     },
-    /// It evicted its own, so that the next puts find room: nobody got more by it.
+    /// It evicted its own pages, so that its next puts find room. Nobody got more by it.
     MadeRoom,
-    /// It flushed or deleted what it had, or that expired.
+    /// It flushed or deleted what it had, or its items expired.
     LetGo,
 }
 
-/// What kept a target from being what the policy chose.
+/// What made a target differ from the policy's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "bound", rename_all = "kebab-case")]
-pub enum Bound {
+pub enum TargetBound {
     /// Its floor is higher.
     Floor {
         /// What the policy chose.
@@ -190,11 +193,11 @@ pub enum Bound {
         /// What the policy chose.
         asked: Pages,
     },
-    /// All targets together were more than there is: each gave in proportion to what it had above its floor.
+    /// All targets together exceeded the total: each tenant gave in proportion to what it had above its floor.
     ScaledDown {
         /// What the policy chose, within floor and ceiling.
         asked: Pages,
-        /// What it chose for all.
+        /// What the policy chose for all tenants together.
         together: Pages,
         /// What there is.
         total: Pages,
@@ -358,12 +361,14 @@ impl fmt::Display for Reason {
     }
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for TargetBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Bound::Floor { asked } => write!(f, "raised from {} to its floor", asked.bytes()),
-            Bound::Ceiling { asked } => write!(f, "cut from {} to its ceiling", asked.bytes()),
-            Bound::ScaledDown {
+            TargetBound::Floor { asked } => write!(f, "raised from {} to its floor", asked.bytes()),
+            TargetBound::Ceiling { asked } => {
+                write!(f, "cut from {} to its ceiling", asked.bytes())
+            }
+            TargetBound::ScaledDown {
                 asked,
                 together,
                 total,
@@ -391,7 +396,7 @@ mod tests {
                 failed: 12,
                 step: Pages(1024),
             },
-            bound: Some(Bound::ScaledDown {
+            bound: Some(TargetBound::ScaledDown {
                 asked: Pages(26_624),
                 together: Pages(332_800),
                 total: Pages(256_000),
@@ -431,7 +436,7 @@ mod tests {
         let reason: Reason = serde_json::from_str(&json).expect("it was just written");
         assert_eq!(reason, lost().reason);
         let json = serde_json::to_string(&lost().bound).expect("it has no maps");
-        let bound: Option<Bound> = serde_json::from_str(&json).expect("it was just written");
+        let bound: Option<TargetBound> = serde_json::from_str(&json).expect("it was just written");
         assert_eq!(bound, lost().bound);
     }
 }

@@ -1,7 +1,7 @@
-//! `greedy`: no targets; whoever puts first takes what is free.
+//! `greedy`: no targets. The tenant that puts first takes what is free.
 //!
-//! Xen's own way, which SmarTmem (§III-E) and vMCA (*greedy-local*, §III-D) compare themselves with: a put succeeds as
-//! long as a page is free. Where none is, the store has the tenant with the largest fairness give way.
+//! This is Xen's own way, which SmarTmem (§III-E) and vMCA (*greedy-local*, §III-D) compare themselves with. A put
+//! succeeds as long as a page is free. If none is free, the store makes the tenant with the largest fairness give way.
 
 use sublet_types::Snapshot;
 
@@ -11,9 +11,9 @@ use crate::explain::Reason;
 
 /// The policy that sets no targets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Greedy;
+pub(crate) struct GreedyPolicy;
 
-impl Policy for Greedy {
+impl Policy for GreedyPolicy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         let unbound = |_| Proposal::unbound(Reason::Unbound);
         snapshot.tenants.iter().map(unbound).collect()
@@ -23,12 +23,12 @@ impl Policy for Greedy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{snapshot, tenant};
+    use crate::fixtures::{snapshot, tenant};
     use sublet_types::Pages;
 
     #[test]
     fn nobody_has_a_target_and_nothing_is_withheld() {
-        let decision = Greedy.decide(&snapshot(1000, vec![tenant(1), tenant(2)]));
+        let decision = GreedyPolicy.decide(&snapshot(1000, vec![tenant(1), tenant(2)]));
         let targets = decision.targets;
         assert!(targets.tenants.iter().all(|target| target.pages.is_none()));
         assert_eq!(targets.unassigned, Pages(0));

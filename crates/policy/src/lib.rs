@@ -1,15 +1,16 @@
 //! Pure decisions: how large the arena may be, and how much of it each tenant may hold.
 //!
-//! - [`headroom`]: the host's figures in, the arena's size out.
-//! - A [`Policy`]: a [`Snapshot`](sublet_types::Snapshot) in, a [`Decision`] out: targets, and why. One file a policy;
-//!   [`catalogue`] is the table of them all. Whatever a policy proposes passes through one step that keeps floors,
-//!   ceilings and the total.
-//! - [`what_if`]: what was asked in the last hour in, who would have how many hits with other memory or another
-//!   policy out.
-//! - [`mrc::Shadow`]: sampled accesses in, a miss-ratio curve out. [`departures::Departures`]: the same in, who was
-//!   evicted too soon out.
+//! - [`headroom`]: from the host's figures to the arena's size.
+//! - A [`Policy`]: from a [`Snapshot`](sublet_types::Snapshot) to a [`Decision`], which holds targets and their
+//!   reasons. There is one file per policy, and [`catalogue`] is the table of them all. Whatever a policy proposes
+//!   passes through one step that applies floors, ceilings and the total.
+//! - [`what_if`]: from the requests of the last hour to the hits that each tenant would have with other memory or under
+//!   another policy.
+//! - [`mrc::Shadow`]: from sampled accesses to a miss-ratio curve.
+//! - [`eviction_tracker::EvictionTracker`]: from the same accesses to what was evicted too soon.
 //!
-//! Nothing here reads a clock, draws luck or touches the world; equal snapshots in equal order make equal decisions.
+//! Nothing here reads a clock, draws random numbers or touches the world. Equal snapshots in equal order make equal
+//! decisions.
 
 #![forbid(unsafe_code)]
 
@@ -20,20 +21,20 @@ mod clamp;
 mod decay;
 mod decide;
 mod decision;
-pub mod departures;
+pub mod eviction_tracker;
 pub mod explain;
+#[cfg(test)]
+mod fixtures;
 mod greedy;
 pub mod headroom;
-pub mod moved;
 pub mod mrc;
 mod pooled;
 mod reconf_static;
-#[cfg(test)]
-mod scene;
 mod smart_alloc;
 mod static_alloc;
+pub mod transfer_history;
+pub mod transfers;
 mod two_level;
-pub mod undone;
 mod utility;
 mod weights;
 pub mod what_if;

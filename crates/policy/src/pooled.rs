@@ -1,109 +1,123 @@
-//! `pooled`: all tenants' memory is one pool, of which the oldest goes first.
+//! `pooled`: all tenants' memory is one pool, and the oldest page of it goes first.
 //!
 //! ```text
-//!   whoever puts ──▶ nothing free? ──▶ the oldest of all goes, whoever's it is
-//!                                        but nobody is brought below half of its weighted share
-//!                                        and who gains nothing from more gives way first
+//!   a tenant puts ──▶ nothing free? ──▶ the oldest page of all tenants goes
+//!                                         but no tenant falls below half of its weighted share
+//!                                         and a tenant that gains nothing from more gives way first
 //! ```
 //!
-//! One queue for all gives each tenant what its own reuse earns, without any curve and without moving memory by decree: who
-//! puts what is asked for again soon has a young tail and grows. The store compares the tails (`store/tails`); the policy
-//! says what each tenant keeps in any case. Two things no queue can see, and curves can: who asks for its own again later than the
-//! pool turns over, but would be worth more memory, keeps that; and who is flat, as a scan is, or a loop that does not fit, and would
-//! push everybody else out, gives way before everybody else, and for its own puts. What curves divide stays divided until they promise
-//! clearly more, and in whole blocks, so that a loop that just fits does. It has no target: while memory is free it may fill it.
+//! One queue for all gives each tenant what its own reuse earns, without any curve and without moving memory by decree.
+//! A tenant whose pages are asked for again soon has a young tail, and grows. The store compares the tails
+//! (`store/tails`), and the policy says what each tenant keeps in any case.
+//!
+//! Curves see two things that no queue can see:
+//!
+//! - A tenant that asks for its pages later than the pool turns over, but would be worth more memory, keeps that
+//!   memory.
+//! - A tenant may be flat, as a scan is, or a loop that does not fit. It would push everybody else out. So it gives way
+//!   before everybody else, and for its own puts.
+//!
+//! What curves divide stays divided until they promise clearly more. It is divided in whole blocks, so that a loop that
+//! just fits stays. No tenant has a target: while memory is free, each may fill it.
 
 use std::collections::BTreeMap;
 
-use sublet_types::{Giving, Pages, Snapshot, TenantId, TenantSnapshot};
+use sublet_types::{GiveWayOrder, Pages, Snapshot, TenantId, TenantSnapshot};
 
-use crate::active::Active;
-use crate::apportion::Part;
+use crate::active::ActivityTracker;
+use crate::apportion::WeightedClaim;
 use crate::clamp;
 use crate::decide::Policy;
 use crate::decision::Proposal;
 use crate::explain::Reason;
-use crate::mrc::{Ladder, Seat, divide, gain_percent, is_measured};
+use crate::mrc::{Contender, MonotoneCurve, divide, gain_percent, is_measured};
 use crate::smart_alloc::percent_of;
 
-/// The policy that has one order over all tenants.
+/// The policy that has one eviction order over all tenants.
 #[derive(Clone, Debug)]
-pub(crate) struct Pooled {
+pub(crate) struct PooledPolicy {
     floor_percent: f64,
     flat_percent: f64,
     kept_percent: f64,
     gain_percent: f64,
-    active: Active,
-    /// What the curves gave each when it last changed.
+    active: ActivityTracker,
+    /// What the curves gave each tenant when the division last changed.
     divided: BTreeMap<TenantId, u64>,
-    /// Pages of a block, as far as what tenants held tells: 0 before anybody held any.
+    /// Pages of a block, as far as what tenants held tells. It is 0 until somebody held any.
     block: u64,
 }
 
 /// One tenant's place in the pool.
-struct Place {
+struct PoolShare {
     /// Half of its share.
     half: Pages,
-    /// What it keeps in any case: that, and what its curve earns it.
+    /// What it keeps in any case: that half, and what its curve earns it.
     guard: Pages,
-    /// Its hits, where they are measured.
-    ladder: Option<Ladder>,
+    /// Its hits, if they are measured.
+    hit_curve: Option<MonotoneCurve>,
 }
 
-impl Pooled {
-    /// A floor of `floor_percent` of the weighted share for each tenant that put or got in the last `idle_secs` seconds;
-    /// who has less than `flat_percent` of the average's hits for each page above it gives way first.
+impl PooledPolicy {
+    /// Makes the policy. Each tenant that put or got in the last `idle_secs` seconds keeps `floor_percent` of its
+    /// weighted share. A tenant gives way first if it has less than `flat_percent` of the average's hits per page above
+    /// that.
     pub(crate) fn new(
         floor_percent: f64,
         flat_percent: f64,
         kept_percent: f64,
         gain_percent: f64,
         idle_secs: u32,
-    ) -> Pooled {
-        Pooled {
+    ) -> PooledPolicy {
+        PooledPolicy {
             floor_percent,
             flat_percent,
             kept_percent,
             gain_percent,
-            active: Active::within(idle_secs),
+            active: ActivityTracker::within(idle_secs),
             divided: BTreeMap::new(),
             block: 0,
         }
     }
 
-    /// What each keeps: half of its share, and of the rest what the curves promise most hits of.
-    fn places(&mut self, snapshot: &Snapshot) -> Vec<Place> {
+    /// What each tenant keeps: half of its share, and the part of the rest for which its curve promises most hits.
+    fn pool_shares(&mut self, snapshot: &Snapshot) -> Vec<PoolShare> {
         let held = snapshot.tenants.iter().map(|tenant| tenant.held.0);
         self.block = held.fold(self.block, greatest_divisor);
-        let mut places = self.half_shares(snapshot);
-        self.round_up(snapshot, &mut places);
+        let mut pool_shares = self.half_shares(snapshot);
+        self.round_up(snapshot, &mut pool_shares);
         let claims = self.active.claims(snapshot);
-        let seat = |((tenant, place), claim): ((&TenantSnapshot, &Place), Part)| Seat {
-            claim,
-            start: place.guard.0,
-            most: clamp::ceiling(tenant).0,
-            is_measured: place.ladder.is_some(),
-            ladder: match claim.weight {
-                0 => Ladder::default(),
-                _ => place.ladder.clone().unwrap_or_default(),
-            },
-        };
-        let sitting = snapshot.tenants.iter().zip(&places).zip(claims);
-        let seats: Vec<Seat> = sitting.map(seat).collect();
-        let divided = self.divide(snapshot, &seats);
-        for (place, pages) in places.iter_mut().zip(self.in_blocks(&divided)) {
-            place.guard = place.guard.max(Pages(pages));
+        let contender =
+            |((tenant, pool_share), claim): ((&TenantSnapshot, &PoolShare), WeightedClaim)| {
+                Contender {
+                    claim,
+                    start: pool_share.guard.0,
+                    most: clamp::ceiling(tenant).0,
+                    is_measured: pool_share.hit_curve.is_some(),
+                    hit_curve: match claim.weight {
+                        0 => MonotoneCurve::default(),
+                        _ => pool_share.hit_curve.clone().unwrap_or_default(),
+                    },
+                }
+            };
+        let sitting = snapshot.tenants.iter().zip(&pool_shares).zip(claims);
+        let contenders: Vec<Contender> = sitting.map(contender).collect();
+        let divided = self.divide(snapshot, &contenders);
+        for (pool_share, pages) in pool_shares.iter_mut().zip(self.in_blocks(&divided)) {
+            pool_share.guard = pool_share.guard.max(Pages(pages));
         }
-        places
+        pool_shares
     }
 
-    /// Has each keep its half share in whole blocks, if there is room for that: the curves divide what is left.
-    fn round_up(&self, snapshot: &Snapshot, places: &mut [Place]) {
-        let up = |(tenant, place): (&TenantSnapshot, &Place)| {
-            let blocks = place.half.0.checked_next_multiple_of(self.block.max(1));
+    /// Rounds each tenant's half share up to whole blocks if there is room for that. The curves divide what is left.
+    fn round_up(&self, snapshot: &Snapshot, pool_shares: &mut [PoolShare]) {
+        let up = |(tenant, pool_share): (&TenantSnapshot, &PoolShare)| {
+            let blocks = pool_share
+                .half
+                .0
+                .checked_next_multiple_of(self.block.max(1));
             Some(Pages(blocks?).min(clamp::ceiling(tenant)))
         };
-        let both = snapshot.tenants.iter().zip(&*places);
+        let both = snapshot.tenants.iter().zip(&*pool_shares);
         let Some(rounded) = both.map(up).collect::<Option<Vec<Pages>>>() else {
             return;
         };
@@ -112,13 +126,13 @@ impl Pooled {
             .map(|pages| u128::from(pages.0))
             .sum::<u128>();
         if all <= u128::from(snapshot.total.0) {
-            for (place, guard) in places.iter_mut().zip(rounded) {
-                place.guard = guard;
+            for (pool_share, guard) in pool_shares.iter_mut().zip(rounded) {
+                pool_share.guard = guard;
             }
         }
     }
 
-    /// The same in whole blocks, and no more of them: those who would have most of another block get it.
+    /// The division in whole blocks, without more of them. The tenants that would have most of another block get it.
     fn in_blocks(&self, divided: &[u64]) -> Vec<u64> {
         let block = self.block.max(1);
         let part = |n: &usize| divided[*n] % block;
@@ -134,18 +148,20 @@ impl Pooled {
         pages
     }
 
-    /// What is kept of all memory, divided by curves; as it was before, unless another division is worth it.
-    fn divide(&mut self, snapshot: &Snapshot, seats: &[Seat]) -> Vec<u64> {
+    /// Divides what is kept of all memory by curves. The last division stays unless another one is worth it.
+    fn divide(&mut self, snapshot: &Snapshot, contenders: &[Contender]) -> Vec<u64> {
         let kept = percent_of(self.kept_percent, snapshot.total.0);
-        let divided = divide(kept, seats);
+        let divided = divide(kept, contenders);
         let ids = || snapshot.tenants.iter().map(|tenant| tenant.id);
         let before: Option<Vec<u64>> = ids().map(|id| self.divided.get(&id).copied()).collect();
         let sum = |pages: &[u64]| pages.iter().map(|&pages| u128::from(pages)).sum::<u128>();
-        let fits = |(seat, pages): (&Seat, &u64)| (seat.start..=seat.most).contains(pages);
+        let fits = |(contender, pages): (&Contender, &u64)| {
+            (contender.start..=contender.most).contains(pages)
+        };
         let stays = |before: &Vec<u64>| {
-            seats.iter().zip(before).all(fits)
+            contenders.iter().zip(before).all(fits)
                 && sum(before) == sum(&divided)
-                && gain_percent(seats, before, &divided) <= self.gain_percent
+                && gain_percent(contenders, before, &divided) <= self.gain_percent
         };
         before.filter(stays).unwrap_or_else(|| {
             self.divided = ids().zip(divided.iter().copied()).collect();
@@ -153,29 +169,34 @@ impl Pooled {
         })
     }
 
-    fn half_shares(&self, snapshot: &Snapshot) -> Vec<Place> {
+    fn half_shares(&self, snapshot: &Snapshot) -> Vec<PoolShare> {
         let shares = self.active.shares(snapshot);
-        let place = |(tenant, share): (&TenantSnapshot, u64)| {
+        let pool_share = |(tenant, share): (&TenantSnapshot, u64)| {
             let guard = Pages(percent_of(self.floor_percent, share));
             let curve = tenant.curve.as_ref();
             let curve = curve.filter(|_| is_measured(tenant, share));
             let half = guard.max(clamp::floor(tenant)).min(clamp::ceiling(tenant));
-            Place {
+            PoolShare {
                 half,
                 guard: half,
-                ladder: curve.map(Ladder::of),
+                hit_curve: curve.map(MonotoneCurve::of),
             }
         };
-        snapshot.tenants.iter().zip(shares).map(place).collect()
+        snapshot
+            .tenants
+            .iter()
+            .zip(shares)
+            .map(pool_share)
+            .collect()
     }
 
-    /// Each active tenant's hits for a page above what it keeps, in percent of the average, where it is flat. Nobody is where all are:
-    /// then nobody is better off with what another would give.
-    fn flat(&self, snapshot: &Snapshot, places: &[Place]) -> Vec<Option<f64>> {
-        let average = average(snapshot, places);
-        let both = || snapshot.tenants.iter().zip(places);
-        let flat = |(tenant, place): (&TenantSnapshot, &Place)| {
-            let best = place.best_above_guard(tenant.held, snapshot.total)?;
+    /// Each flat active tenant's hits for a page above what it keeps, in percent of the average. If all are flat, none
+    /// counts as flat: nobody would be better off with what another gives.
+    fn flat(&self, snapshot: &Snapshot, pool_shares: &[PoolShare]) -> Vec<Option<f64>> {
+        let average = average(snapshot, pool_shares);
+        let both = || snapshot.tenants.iter().zip(pool_shares);
+        let flat = |(tenant, pool_share): (&TenantSnapshot, &PoolShare)| {
+            let best = pool_share.best_above_guard(tenant.held, snapshot.total)?;
             let percent = best * 100.0 / average;
             let is_flat = average > 0.0 && percent < self.flat_percent;
             (is_flat && self.active.is_active(tenant, snapshot.at)).then_some(percent)
@@ -200,11 +221,11 @@ impl Pooled {
     ) -> Proposal {
         let is_active = self.active.is_active(tenant, snapshot.at);
         let (giving, reason) = match flat {
-            Some(hits_percent) => (Giving::First, Reason::Flat { hits_percent }),
-            None if is_active => (Giving::ByAge, Reason::Pooled { guard }),
+            Some(hits_percent) => (GiveWayOrder::First, Reason::Flat { hits_percent }),
+            None if is_active => (GiveWayOrder::ByAge, Reason::Pooled { guard }),
             None => {
                 let secs = self.active.idle_for(tenant, snapshot.at);
-                (Giving::ByAge, Reason::Idle { secs })
+                (GiveWayOrder::ByAge, Reason::Idle { secs })
             }
         };
         Proposal {
@@ -215,27 +236,29 @@ impl Pooled {
     }
 }
 
-impl Place {
-    /// The most hits a second that a page above what it keeps brings, with what it holds or with any more or less up to `total`.
-    /// `None` where nothing is measured.
+impl PoolShare {
+    /// The most hits per second that a page above its guard brings, with what it holds or with any other amount up to
+    /// `total`. `None` if nothing is measured.
     fn best_above_guard(&self, held: Pages, total: Pages) -> Option<f64> {
-        let ladder = self.ladder.as_ref()?;
-        let from = ladder.hits(self.guard.0);
-        let density = |to: u64| (ladder.hits(to) - from) / (to - self.guard.0) as f64;
-        let ends = ladder.pages().chain([held.0, total.0]);
+        let hit_curve = self.hit_curve.as_ref()?;
+        let from = hit_curve.hits(self.guard.0);
+        let density = |to: u64| (hit_curve.hits(to) - from) / (to - self.guard.0) as f64;
+        let ends = hit_curve.pages().chain([held.0, total.0]);
         let above = ends.filter(|pages| (self.guard.0 + 1..=total.0).contains(pages));
         Some(above.map(density).fold(0.0, f64::max))
     }
 }
 
-impl Policy for Pooled {
+impl Policy for PooledPolicy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         self.active.notice(snapshot);
-        let places = self.places(snapshot);
-        let flat = self.flat(snapshot, &places);
-        let each = snapshot.tenants.iter().zip(&places).zip(flat);
-        each.map(|((tenant, place), flat)| self.propose_for(tenant, place.guard, flat, snapshot))
-            .collect()
+        let pool_shares = self.pool_shares(snapshot);
+        let flat = self.flat(snapshot, &pool_shares);
+        let each = snapshot.tenants.iter().zip(&pool_shares).zip(flat);
+        each.map(|((tenant, pool_share), flat)| {
+            self.propose_for(tenant, pool_share.guard, flat, snapshot)
+        })
+        .collect()
     }
 }
 
@@ -246,14 +269,18 @@ fn greatest_divisor(a: u64, b: u64) -> u64 {
     }
 }
 
-/// Hits a second for each page that is held above half shares, of all whose hits are measured.
-fn average(snapshot: &Snapshot, places: &[Place]) -> f64 {
-    let above = |(tenant, place): (&TenantSnapshot, &Place)| {
-        let (ladder, held, half) = (place.ladder.as_ref()?, tenant.held.0, place.half.0);
+/// Hits per second per page held above half shares, over all tenants whose hits are measured.
+fn average(snapshot: &Snapshot, pool_shares: &[PoolShare]) -> f64 {
+    let above = |(tenant, pool_share): (&TenantSnapshot, &PoolShare)| {
+        let (hit_curve, held, half) = (
+            pool_share.hit_curve.as_ref()?,
+            tenant.held.0,
+            pool_share.half.0,
+        );
         let pages = held.checked_sub(half)?;
-        Some((ladder.hits(held) - ladder.hits(half), pages as f64))
+        Some((hit_curve.hits(held) - hit_curve.hits(half), pages as f64))
     };
-    let measured = snapshot.tenants.iter().zip(places).filter_map(above);
+    let measured = snapshot.tenants.iter().zip(pool_shares).filter_map(above);
     let sum = measured.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     match sum {
         (_, 0.0) => 0.0,
@@ -264,7 +291,7 @@ fn average(snapshot: &Snapshot, places: &[Place]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{any_snapshot, snapshot, tenant};
+    use crate::fixtures::{any_snapshot, snapshot, tenant};
     use proptest::prelude::*;
     use sublet_types::{Curve, Second, Weight};
 
@@ -282,16 +309,16 @@ mod tests {
         }
     }
 
-    fn policy() -> Pooled {
-        Pooled::new(50.0, 10.0, 0.0, 2.0, 60)
+    fn policy() -> PooledPolicy {
+        PooledPolicy::new(50.0, 10.0, 0.0, 2.0, 60)
     }
 
-    /// All memory is kept by curves, and divided anew for so many more hits in percent.
-    fn by_curves(gain: f64) -> Pooled {
-        Pooled::new(50.0, 10.0, 100.0, gain, 60)
+    /// A policy that keeps all memory by curves, and divides it anew for `gain` percent more hits.
+    fn by_curves(gain: f64) -> PooledPolicy {
+        PooledPolicy::new(50.0, 10.0, 100.0, gain, 60)
     }
 
-    fn givings(decision: &crate::Decision) -> Vec<Giving> {
+    fn givings(decision: &crate::Decision) -> Vec<GiveWayOrder> {
         let targets = &decision.targets.tenants;
         targets.iter().map(|target| target.giving).collect()
     }
@@ -308,7 +335,7 @@ mod tests {
         let light = measured(2, 125, &[(1000, 90.0)]);
         let decision = policy().decide(&snapshot(1000, vec![heavy, light]));
         assert_eq!(guards(&decision), [375, 125]);
-        assert_eq!(givings(&decision), [Giving::ByAge; 2]);
+        assert_eq!(givings(&decision), [GiveWayOrder::ByAge; 2]);
     }
 
     #[test]
@@ -316,7 +343,10 @@ mod tests {
         let scan = measured(1, 500, &[(250, 5.0), (1000, 6.0)]);
         let useful = measured(2, 750, &[(500, 500.0), (1000, 900.0)]);
         let decision = policy().decide(&snapshot(1000, vec![scan, useful]));
-        assert_eq!(givings(&decision), [Giving::First, Giving::ByAge]);
+        assert_eq!(
+            givings(&decision),
+            [GiveWayOrder::First, GiveWayOrder::ByAge]
+        );
         assert_eq!(guards(&decision)[0], 250);
         let Reason::Flat { hits_percent } = decision.explanations[0].reason else {
             panic!("{:?}", decision.explanations[0]);
@@ -324,25 +354,25 @@ mod tests {
         assert!(hits_percent < 1.0, "{hits_percent}");
     }
 
-    /// A loop that fits into what it could have is worth it.
+    /// A loop that fits into what it could have is worth that memory.
     #[test]
     fn a_cliff_that_fits_is_not_flat() {
         let cliff = measured(1, 300, &[(699, 0.0), (700, 400.0)]);
         let useful = measured(2, 500, &[(500, 500.0), (1000, 900.0)]);
         let decision = policy().decide(&snapshot(1000, vec![cliff, useful]));
-        assert_eq!(givings(&decision)[0], Giving::ByAge);
+        assert_eq!(givings(&decision)[0], GiveWayOrder::ByAge);
     }
 
-    /// Working sets that fit into half of each share: nobody has a use for what the others have.
+    /// The working sets fit into half of each share, so nobody has a use for what the others have.
     #[test]
     fn nobody_is_flat_where_all_are() {
         let fits = |id| measured(id, 400, &[(150, 100.0), (1000, 100.0)]);
         let decision = policy().decide(&snapshot(1000, vec![fits(1), fits(2)]));
-        assert_eq!(givings(&decision), [Giving::ByAge; 2]);
+        assert_eq!(givings(&decision), [GiveWayOrder::ByAge; 2]);
         let more = measured(3, 200, &[(200, 100.0), (1000, 500.0)]);
         let decision = policy().decide(&snapshot(1000, vec![fits(1), fits(2), more]));
-        let first = Giving::First;
-        assert_eq!(givings(&decision), [first, first, Giving::ByAge]);
+        let first = GiveWayOrder::First;
+        assert_eq!(givings(&decision), [first, first, GiveWayOrder::ByAge]);
     }
 
     #[test]
@@ -353,7 +383,7 @@ mod tests {
         for curve in [None, Some(Curve::default())] {
             new.curve = curve;
             let decision = policy().decide(&snapshot(1000, vec![new.clone(), useful.clone()]));
-            assert_eq!(givings(&decision)[0], Giving::ByAge);
+            assert_eq!(givings(&decision)[0], GiveWayOrder::ByAge);
         }
     }
 
@@ -372,14 +402,14 @@ mod tests {
         );
     }
 
-    /// A third's half is 16 of 100 pages, two blocks of ten; the curves divide the six blocks that are left.
+    /// Half of a third is 16 of 100 pages, two blocks of ten. The curves divide the six blocks that are left.
     #[test]
     fn what_is_kept_is_in_whole_blocks_and_together_all_there_is() {
         let earns = measured(1, 30, &[(100, 500.0)]);
         let others = || [measured(2, 20, &[]), measured(3, 50, &[])];
         let scene = |first| snapshot(100, [first].into_iter().chain(others()).collect());
         assert_eq!(guards(&by_curves(0.0).decide(&scene(earns))), [60, 20, 20]);
-        // Of the 39 pages that it has a use for, the last make most of a block.
+        // It has a use for 39 pages, the last of which make most of a block.
         let earns = measured(1, 30, &[(39, 500.0)]);
         let little = measured(2, 20, &[(31, 10.0)]);
         let decision =
@@ -407,17 +437,18 @@ mod tests {
         fn what_all_keep_is_never_more_than_there_is(
             snapshot in any_snapshot(), kept in 0u32..=100,
         ) {
-            let decision = Pooled::new(50.0, 10.0, f64::from(kept), 2.0, 60).decide(&snapshot);
+            let decision = PooledPolicy::new(50.0, 10.0, f64::from(kept), 2.0, 60).decide(&snapshot);
             let guards = guards(&decision).into_iter().map(u128::from);
             prop_assert!(guards.sum::<u128>() <= u128::from(snapshot.total.0));
         }
 
-        /// Half of the weighted share of the active, by plain division; less only where promised floors leave less, or a ceiling does.
+        /// The active tenants keep half of their share by plain division. Less is kept only if promised floors leave
+        /// less, or if a ceiling is lower.
         #[test]
         fn the_active_keep_half_of_their_share_and_nobody_has_a_target(
             snapshot in any_snapshot(), kept in 0u32..=100,
         ) {
-            let mut policy = Pooled::new(50.0, 10.0, f64::from(kept), 2.0, 60);
+            let mut policy = PooledPolicy::new(50.0, 10.0, f64::from(kept), 2.0, 60);
             let decision = policy.decide(&snapshot);
             let targets = &decision.targets.tenants;
             prop_assert!(targets.iter().all(|target| target.pages.is_none()));
@@ -433,14 +464,14 @@ mod tests {
             }
         }
 
-        /// Who gives way first leaves somebody better off.
+        /// If a tenant gives way first, another one is better off.
         #[test]
         fn whoever_is_flat_has_another_beside_it(snapshot in any_snapshot()) {
             let decision = policy().decide(&snapshot);
             let is_active = |tenant: &TenantSnapshot| tenant.puts + tenant.gets + tenant.puts_ever > 0;
             let both = || snapshot.tenants.iter().zip(givings(&decision));
-            if both().any(|(_, giving)| giving == Giving::First) {
-                prop_assert!(both().any(|(tenant, giving)| is_active(tenant) && giving == Giving::ByAge));
+            if both().any(|(_, giving)| giving == GiveWayOrder::First) {
+                prop_assert!(both().any(|(tenant, giving)| is_active(tenant) && giving == GiveWayOrder::ByAge));
             }
         }
     }

@@ -5,10 +5,13 @@
 //!               mm_target ← local_tmem / num_active_vms, for every VM
 //! ```
 //!
-//! We do what the text says where the pseudo-code slips. It hands the share to inactive VMs, too, which makes more than
-//! there is: here they have none, "initially allocating no tmem capacity to any VM". It divides by zero while nobody is
-//! active. And it asks for a *failed* put where the text asks for "at least one tmem *put*"; with a target of zero
-//! the first put fails in any case, but a tenant that put under another policy need not fail anew.
+//! The code follows the text where the pseudo-code slips.
+//!
+//! - The pseudo-code hands the share to inactive VMs, too, which makes more than there is. Here they have none,
+//!   "initially allocating no tmem capacity to any VM".
+//! - It divides by zero while nobody is active.
+//! - It asks for a *failed* put where the text asks for "at least one tmem *put*". With a target of zero the first put
+//!   fails in any case, but a tenant that put under another policy need not fail anew.
 
 use sublet_types::{Snapshot, TenantSnapshot};
 
@@ -17,11 +20,11 @@ use crate::decision::Proposal;
 use crate::explain::Reason;
 use crate::static_alloc::equal;
 
-/// The policy that gives everybody the same who has put at least once.
+/// The policy that gives the same to every tenant that has put at least once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ReconfStatic;
+pub(crate) struct ReconfStaticPolicy;
 
-impl Policy for ReconfStatic {
+impl Policy for ReconfStaticPolicy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         let active = snapshot.tenants.iter().filter(|tenant| is_active(tenant));
         let shares = equal(snapshot.total.0, active.map(|tenant| tenant.id));
@@ -46,7 +49,7 @@ fn is_active(tenant: &TenantSnapshot) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{pages, snapshot, tenant};
+    use crate::fixtures::{pages, snapshot, tenant};
     use sublet_types::Pages;
 
     fn put(id: u16, puts_ever: u64) -> TenantSnapshot {
@@ -58,7 +61,7 @@ mod tests {
 
     #[test]
     fn nobody_has_anything_before_the_first_put() {
-        let decision = ReconfStatic.decide(&snapshot(1000, vec![tenant(1), tenant(2)]));
+        let decision = ReconfStaticPolicy.decide(&snapshot(1000, vec![tenant(1), tenant(2)]));
         assert_eq!(pages(&decision), [0, 0]);
         assert_eq!(decision.targets.unassigned, Pages(1000));
         assert_eq!(decision.explanations[0].reason, Reason::Inactive);
@@ -67,7 +70,7 @@ mod tests {
     #[test]
     fn algorithm_3_divides_among_the_active_only() {
         let tenants = vec![put(1, 1), put(2, 0), put(3, 70), put(4, 2)];
-        let decision = ReconfStatic.decide(&snapshot(1000, tenants));
+        let decision = ReconfStaticPolicy.decide(&snapshot(1000, tenants));
         assert_eq!(pages(&decision), [334, 0, 333, 333]);
         assert_eq!(
             decision.explanations[2].reason,
@@ -80,7 +83,7 @@ mod tests {
 
     #[test]
     fn once_active_a_tenant_stays_so() {
-        let mut policy = ReconfStatic;
+        let mut policy = ReconfStaticPolicy;
         let mut quiet = put(1, 5);
         quiet.target = Some(Pages(1000));
         let decision = policy.decide(&snapshot(1000, vec![quiet, put(2, 1)]));

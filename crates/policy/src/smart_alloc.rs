@@ -8,16 +8,16 @@
 //! (2)           mm_target_i ← local_tmem × mm_target_i / Σ mm_target
 //! ```
 //!
-//! The algorithm and equation 1 differ: the algorithm applies equation 2 only where the sum exceeds the total, the
-//! equation asks that the sum always be the total. We do as the algorithm does. Were targets scaled up as well, the
-//! decrease of a tenant that leaves memory unused would be undone in the same breath. Equation 2 stands in
+//! The algorithm and equation 1 differ. The algorithm applies equation 2 only if the sum exceeds the total. The
+//! equation asks that the sum always be the total. The code follows the algorithm. If targets were scaled up as well,
+//! the scaling would undo at once the decrease of a tenant that leaves memory unused. Equation 2 stands in
 //! [`crate::Policy::decide`], as every policy's targets pass through it.
 //!
-//! *Use* is what the gate compares with the target: what the tenant *holds*, not what lives in that. By the latter a
-//! tenant whose blocks are a tenth holes would forever seem to leave memory unused.
+//! *Use* is what the gate compares with the target: what the tenant *holds*, not what lives in that. If it were the
+//! latter, a tenant whose blocks are a tenth holes would seem to leave memory unused for ever.
 //!
-//! The paper says neither what P is in general (its best were 0.75, 4 and 6 %) nor what the threshold is, nor with which
-//! target a VM begins: with an equal share, as vMCA says of the same algorithm.
+//! The paper does not say what P is in general (its best were 0.75, 4 and 6 %) or what the threshold is. It does not
+//! say either with which target a VM begins. Here it is an equal share, as vMCA says of the same algorithm.
 
 use sublet_types::{Pages, Snapshot, TenantSnapshot};
 
@@ -25,38 +25,38 @@ use crate::decide::Policy;
 use crate::decision::Proposal;
 use crate::explain::Reason;
 
-/// The policy that raises who failed and lowers who leaves memory unused.
+/// The policy that raises tenants with failed puts and lowers tenants that leave memory unused.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SmartAlloc {
-    pace: Pace,
+pub(crate) struct SmartAllocPolicy {
+    pace: StepSize,
 }
 
-impl SmartAlloc {
-    /// Steps of `percent` (P); up to `threshold` a tenant may leave unused.
-    pub(crate) fn new(percent: f64, threshold: Pages) -> SmartAlloc {
-        let pace = Pace { percent, threshold };
-        SmartAlloc { pace }
+impl SmartAllocPolicy {
+    /// Makes the policy with steps of `percent` (P). A tenant may leave up to `threshold` unused.
+    pub(crate) fn new(percent: f64, threshold: Pages) -> SmartAllocPolicy {
+        let pace = StepSize { percent, threshold };
+        SmartAllocPolicy { pace }
     }
 }
 
-impl Policy for SmartAlloc {
+impl Policy for SmartAllocPolicy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         let step = |tenant| self.pace.step(snapshot, tenant);
         snapshot.tenants.iter().map(step).collect()
     }
 }
 
-/// How far a target goes in one decision; vMCA's first level goes at the same.
+/// How far a target goes in one decision. vMCA's first level uses the same steps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// P: of the total upwards, of the target downwards.
+pub(crate) struct StepSize {
+    /// P: a part of the total upwards, a part of the target downwards.
     pub(crate) percent: f64,
-    /// So much unused is let be, that targets do not swing.
+    /// Unused memory up to this is tolerated, so that targets do not swing.
     pub(crate) threshold: Pages,
 }
 
-impl Pace {
-    /// One tenant's turn of the algorithm's loop.
+impl StepSize {
+    /// One pass of the algorithm's loop, for one tenant.
     pub(crate) fn step(&self, snapshot: &Snapshot, tenant: &TenantSnapshot) -> Proposal {
         let Some(Pages(current)) = tenant.target else {
             let tenants = snapshot.tenants.len() as u64;
@@ -88,7 +88,7 @@ impl Pace {
     }
 }
 
-/// Whole pages, never more than `of` for what is at most 100 %.
+/// `percent` of `of` in whole pages, and never more than `of` if `percent` is at most 100.
 pub(crate) fn percent_of(percent: f64, of: u64) -> u64 {
     let part = (percent * of as f64 / 100.0) as u64;
     if percent <= 100.0 { part.min(of) } else { part }
@@ -97,8 +97,8 @@ pub(crate) fn percent_of(percent: f64, of: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::Bound;
-    use crate::scene::{pages, snapshot, tenant};
+    use crate::explain::TargetBound;
+    use crate::fixtures::{pages, snapshot, tenant};
 
     /// A tenant with a target, what it holds of it, and failed puts.
     pub(crate) fn at(id: u16, target: u64, held: u64, failed: u64) -> TenantSnapshot {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn decide(percent: f64, total: u64, tenants: Vec<TenantSnapshot>) -> crate::Decision {
-        SmartAlloc::new(percent, Pages(512)).decide(&snapshot(total, tenants))
+        SmartAllocPolicy::new(percent, Pages(512)).decide(&snapshot(total, tenants))
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(decision.targets.unassigned, Pages(0));
         assert_eq!(
             decision.explanations[2].bound,
-            Some(Bound::ScaledDown {
+            Some(TargetBound::ScaledDown {
                 asked: Pages(1960),
                 together: Pages(10_360),
                 total: Pages(10_000),
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn memory_wanders_from_who_leaves_it_unused_to_who_fails() {
-        let mut policy = SmartAlloc::new(2.0, Pages(512));
+        let mut policy = SmartAllocPolicy::new(2.0, Pages(512));
         let mut targets = vec![5000, 5000];
         for _ in 0..200 {
             let tenants = vec![at(1, targets[0], 100, 0), at(2, targets[1], targets[1], 50)];

@@ -4,21 +4,21 @@
 //! Algorithm 2   mm_target ← local_tmem / num_vms, for every VM
 //! ```
 //!
-//! Targets change only when a tenant comes or goes, or the total does. What the division leaves over goes, page by
-//! page, to the smallest ids, so that nothing is unassigned. Weights do not count: the paper has none.
+//! Targets change only if a tenant comes or goes, or if the total changes. The remainder of the division goes to the
+//! smallest ids, page by page, so that nothing is unassigned. Weights do not count: the paper has none.
 
 use sublet_types::{Snapshot, TenantId};
 
-use crate::apportion::{Part, apportion};
+use crate::apportion::{WeightedClaim, apportion};
 use crate::decide::Policy;
 use crate::decision::Proposal;
 use crate::explain::Reason;
 
-/// The policy that gives everybody the same.
+/// The policy that gives every tenant the same.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StaticAlloc;
+pub(crate) struct StaticAllocPolicy;
 
-impl Policy for StaticAlloc {
+impl Policy for StaticAllocPolicy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         let tenants = snapshot.tenants.len() as u64;
         let shares = equal(
@@ -30,16 +30,16 @@ impl Policy for StaticAlloc {
     }
 }
 
-/// The total in equal shares, in the order of the ids given.
+/// The total in equal shares, in the order of the given ids.
 pub(crate) fn equal(total: u64, ids: impl Iterator<Item = TenantId>) -> Vec<u64> {
-    let parts: Vec<Part> = ids.map(|id| Part { id, weight: 1 }).collect();
+    let parts: Vec<WeightedClaim> = ids.map(|id| WeightedClaim { id, weight: 1 }).collect();
     apportion(total, &parts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{pages, snapshot, tenant};
+    use crate::fixtures::{pages, snapshot, tenant};
     use sublet_types::{Pages, Weight};
 
     #[test]
@@ -47,7 +47,7 @@ mod tests {
         let mut heavy = tenant(2);
         heavy.weight = Weight(900);
         let tenants = vec![tenant(1), heavy, tenant(3)];
-        let decision = StaticAlloc.decide(&snapshot(1000, tenants));
+        let decision = StaticAllocPolicy.decide(&snapshot(1000, tenants));
         assert_eq!(pages(&decision), [334, 333, 333]);
         assert_eq!(decision.targets.unassigned, Pages(0));
     }
@@ -56,7 +56,7 @@ mod tests {
     fn a_ceiling_leaves_pages_unassigned() {
         let mut small = tenant(1);
         small.ceiling = Some(Pages(100));
-        let decision = StaticAlloc.decide(&snapshot(1000, vec![small, tenant(2)]));
+        let decision = StaticAllocPolicy.decide(&snapshot(1000, vec![small, tenant(2)]));
         assert_eq!(pages(&decision), [100, 500]);
         assert_eq!(decision.targets.unassigned, Pages(400));
     }

@@ -10,33 +10,33 @@
 //!                 mm_target ← ttmem / Σ mm_target × mm_target, for every VM
 //! ```
 //!
-//! It is `smart-alloc`'s loop, and asks other nodes for what the scaling down takes away: each tenant's part of the
-//! Grant-Any is its target's `wanted`. "There's no guarantee it will get them, thus it's necessary to readjust". The
-//! total may hold borrowed pages, and with them next second's targets grow. "Initially, all VMs have an equal
-//! portion." On a lone node nobody listens to what is wanted.
+//! It is the loop of `smart-alloc`, and asks other nodes for what the scaling down takes away. Each tenant's part of
+//! the Grant-Any is the `wanted` of its target. "There's no guarantee it will get them, thus it's necessary to
+//! readjust". The total may hold borrowed pages, and with them next second's targets grow. "Initially, all VMs have an
+//! equal portion." On a lone node nobody reads what is wanted.
 
 use sublet_types::{Pages, Snapshot};
 
 use crate::clamp;
 use crate::decide::Policy;
 use crate::decision::Proposal;
-use crate::smart_alloc::Pace;
+use crate::smart_alloc::StepSize;
 
 /// The policy that asks other nodes for what this one lacks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TwoLevel {
-    pace: Pace,
+pub(crate) struct TwoLevelPolicy {
+    pace: StepSize,
 }
 
-impl TwoLevel {
-    /// Steps of `percent` (P); up to `threshold` a tenant may leave unused.
-    pub(crate) fn new(percent: f64, threshold: Pages) -> TwoLevel {
-        let pace = Pace { percent, threshold };
-        TwoLevel { pace }
+impl TwoLevelPolicy {
+    /// Makes the policy with steps of `percent` (P). A tenant may leave up to `threshold` unused.
+    pub(crate) fn new(percent: f64, threshold: Pages) -> TwoLevelPolicy {
+        let pace = StepSize { percent, threshold };
+        TwoLevelPolicy { pace }
     }
 }
 
-impl Policy for TwoLevel {
+impl Policy for TwoLevelPolicy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         let step = |tenant| self.pace.step(snapshot, tenant);
         let mut proposals: Vec<Proposal> = snapshot.tenants.iter().map(step).collect();
@@ -60,7 +60,7 @@ fn lack(asked: Option<Pages>, fitted: Option<Pages>) -> Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{pages, snapshot, tenant};
+    use crate::fixtures::{pages, snapshot, tenant};
     use sublet_types::TenantSnapshot;
 
     fn at(id: u16, target: u64, failed: u64) -> TenantSnapshot {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     fn decide(total: u64, tenants: Vec<TenantSnapshot>) -> (Vec<u64>, Vec<u64>) {
-        let decision = TwoLevel::new(2.0, Pages(512)).decide(&snapshot(total, tenants));
+        let decision = TwoLevelPolicy::new(2.0, Pages(512)).decide(&snapshot(total, tenants));
         let wanted = decision.targets.tenants.iter().map(|one| one.wanted.0);
         (pages(&decision), wanted.collect())
     }

@@ -6,19 +6,20 @@
 //!               entitlement_i = w_i × MaxCacheSize
 //! ```
 //!
-//! T are the sums over all tenants, U the sum of the tuple UT, which the three knobs are; the allocation ratio is the
-//! tenant's weight, size its used pages. The paper "assumes non-zero values for T_aw, T_cu and T_sf". Here a term whose
-//! total is zero leaves both the sum and U, so that the w still add up to 1; where no term is left, shares are equal.
-//! Its worked example gives 574 and 426 MB; the paper's 573 and 427 come from inputs truncated to two digits.
+//! T are the sums over all tenants. U is the sum of the tuple UT, which the three knobs are. The allocation ratio is
+//! the tenant's weight, and size is its used pages. The paper "assumes non-zero values for T_aw, T_cu and T_sf". Here a
+//! term whose total is zero leaves both the sum and U, so that the w still add up to 1. If no term is left, shares are
+//! equal. The paper's worked example has 573 and 427 MB, from inputs truncated to two digits. The exact inputs give 574
+//! and 426.
 //!
-//! The paper keeps its counts of gets and flushes for good. Here they fade ([`crate::decay`]), so that a tenant's past does not
-//! outweigh its present for ever.
+//! The paper keeps its counts of gets and flushes for good. Here they fade ([`crate::decay`]), so that a tenant's past
+//! does not outweigh its present for ever.
 
 use std::collections::BTreeMap;
 
 use sublet_types::{Second, Snapshot, TenantId, TenantSnapshot};
 
-use crate::apportion::{Part, apportion};
+use crate::apportion::{WeightedClaim, apportion};
 use crate::decay::kept_after;
 use crate::decide::Policy;
 use crate::decision::Proposal;
@@ -26,26 +27,26 @@ use crate::explain::Reason;
 
 /// The policy that divides by utility.
 #[derive(Clone, Debug)]
-pub(crate) struct Utility {
+pub(crate) struct UtilityPolicy {
     tuple: [f64; 3],
     at: Option<Second>,
-    accesses: BTreeMap<TenantId, Accesses>,
+    accesses: BTreeMap<TenantId, FadedCounts>,
 }
 
-/// Gets and flushes that have not faded yet.
+/// Gets and flushes, fading.
 #[derive(Clone, Copy, Debug, Default)]
-struct Accesses {
+struct FadedCounts {
     gets: f64,
     flushes: f64,
 }
 
-/// What Algorithm 2 finds of one tenant: aw, cu, sf.
-type Figures = [f64; 3];
+/// What Algorithm 2 computes for one tenant: aw, cu, sf.
+type UtilityTerms = [f64; 3];
 
-impl Utility {
+impl UtilityPolicy {
     /// The utility tuple: how much weights, usefulness and sharing count relative to each other.
-    pub(crate) fn new(weight: f64, usefulness: f64, sharing: f64) -> Utility {
-        Utility {
+    pub(crate) fn new(weight: f64, usefulness: f64, sharing: f64) -> UtilityPolicy {
+        UtilityPolicy {
             tuple: [weight, usefulness, sharing],
             at: None,
             accesses: BTreeMap::new(),
@@ -59,7 +60,7 @@ impl Utility {
         let kept = kept_after(since);
         let count = |tenant: &TenantSnapshot| {
             let before = self.accesses.get(&tenant.id).copied().unwrap_or_default();
-            let now = Accesses {
+            let now = FadedCounts {
                 gets: before.gets * kept + tenant.gets as f64,
                 flushes: before.flushes * kept + tenant.flushes as f64,
             };
@@ -70,8 +71,9 @@ impl Utility {
     }
 
     /// Algorithm 2.
-    fn figures(&self, tenant: &TenantSnapshot) -> Figures {
-        let Accesses { gets, flushes } = self.accesses.get(&tenant.id).copied().unwrap_or_default();
+    fn terms(&self, tenant: &TenantSnapshot) -> UtilityTerms {
+        let FadedCounts { gets, flushes } =
+            self.accesses.get(&tenant.id).copied().unwrap_or_default();
         let size = tenant.used.0 as f64;
         let shared = (tenant.shared.0 as f64).min(size);
         [
@@ -82,20 +84,20 @@ impl Utility {
     }
 }
 
-impl Policy for Utility {
+impl Policy for UtilityPolicy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         self.count(snapshot);
         let tenants = &snapshot.tenants;
-        let figures: Vec<Figures> = tenants.iter().map(|tenant| self.figures(tenant)).collect();
+        let figures: Vec<UtilityTerms> = tenants.iter().map(|tenant| self.terms(tenant)).collect();
         let totals = totals(&figures);
         let shares: Vec<f64> = figures
             .iter()
             .map(|figures| share(self.tuple, *figures, totals, tenants.len()))
             .collect();
-        let parts: Vec<Part> = tenants
+        let parts: Vec<WeightedClaim> = tenants
             .iter()
             .zip(&shares)
-            .map(|(tenant, share)| Part::fraction(tenant.id, *share))
+            .map(|(tenant, share)| WeightedClaim::fraction(tenant.id, *share))
             .collect();
         let entitlements = apportion(snapshot.total.0, &parts);
         let propose = |(n, pages): (usize, u64)| {
@@ -113,12 +115,12 @@ impl Policy for Utility {
 }
 
 /// T_aw, T_cu and T_sf.
-fn totals(figures: &[Figures]) -> Figures {
+fn totals(figures: &[UtilityTerms]) -> UtilityTerms {
     [0, 1, 2].map(|term| figures.iter().map(|figures| figures[term]).sum())
 }
 
 /// w of Algorithm 1.
-fn share(tuple: [f64; 3], figures: Figures, totals: Figures, tenants: usize) -> f64 {
+fn share(tuple: [f64; 3], figures: UtilityTerms, totals: UtilityTerms, tenants: usize) -> f64 {
     let counts = |term: &usize| totals[*term] > 0.0;
     let sum: f64 = (0..3).filter(counts).map(|term| tuple[term]).sum();
     if sum <= 0.0 {
@@ -130,7 +132,7 @@ fn share(tuple: [f64; 3], figures: Figures, totals: Figures, tenants: usize) -> 
         .sum()
 }
 
-/// `of / whole`, 0 where there is nothing to have a part of.
+/// `of / whole`, or 0 if `whole` is 0.
 fn part(of: f64, whole: f64) -> f64 {
     if whole > 0.0 { of / whole } else { 0.0 }
 }
@@ -138,7 +140,7 @@ fn part(of: f64, whole: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{pages, snapshot, tenant};
+    use crate::fixtures::{pages, snapshot, tenant};
     use sublet_types::{Pages, Weight};
 
     fn example() -> Vec<TenantSnapshot> {
@@ -154,7 +156,7 @@ mod tests {
 
     fn decide(tuple: [f64; 3], tenants: Vec<TenantSnapshot>) -> Vec<u64> {
         let [weight, usefulness, sharing] = tuple;
-        pages(&Utility::new(weight, usefulness, sharing).decide(&snapshot(1000, tenants)))
+        pages(&UtilityPolicy::new(weight, usefulness, sharing).decide(&snapshot(1000, tenants)))
     }
 
     #[test]
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_past_fades() {
-        let mut policy = Utility::new(0.0, 1.0, 0.0);
+        let mut policy = UtilityPolicy::new(0.0, 1.0, 0.0);
         let mut snapshot = snapshot(1000, example());
         let first = pages(&policy.decide(&snapshot));
         assert_eq!(first, [556, 444]);

@@ -1,4 +1,4 @@
-//! `weights`: no targets; the store divides by weight whenever it is full (Mortar §5.2).
+//! `weights`: no targets. The store divides by weight whenever it is full (Mortar §5.2).
 //!
 //! ```text
 //! r_i = w_i / Σ w        f_i = (c_i / P) / r_i
@@ -6,7 +6,8 @@
 //!
 //! c is what a tenant holds, P what there is. "If there is spare capacity, Mortar will always allow a VM to add the
 //! object, regardless of its fairness. When there is no space left, Mortar finds the VM with the largest f and evicts
-//! data stored by that VM." The finding and evicting are the store's, at the put; the policy only tells how each stands.
+//! data stored by that VM." The store does the finding and evicting at the put. The policy only reports each tenant's
+//! fairness.
 
 use sublet_types::{Snapshot, TenantSnapshot};
 
@@ -16,9 +17,9 @@ use crate::explain::Reason;
 
 /// The policy that leaves the division to the store's fairness.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Weights;
+pub(crate) struct WeightsPolicy;
 
-impl Policy for Weights {
+impl Policy for WeightsPolicy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         let sum: f64 = snapshot
             .tenants
@@ -33,7 +34,7 @@ impl Policy for Weights {
     }
 }
 
-/// f of Mortar §5.2; 0 where there is nothing to hold or the tenant has no weight.
+/// f of Mortar §5.2. It is 0 if there is nothing to hold or the tenant has no weight.
 fn fairness(tenant: &TenantSnapshot, snapshot: &Snapshot, weights: f64) -> f64 {
     if snapshot.total.0 == 0 || tenant.weight.0 == 0 {
         return 0.0;
@@ -45,7 +46,7 @@ fn fairness(tenant: &TenantSnapshot, snapshot: &Snapshot, weights: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::{snapshot, tenant};
+    use crate::fixtures::{snapshot, tenant};
     use sublet_types::{Pages, Weight};
 
     fn holding(id: u16, weight: u32, held: u64) -> TenantSnapshot {
@@ -64,7 +65,7 @@ mod tests {
             holding(2, 300, 3000),
             holding(3, 600, 3000),
         ];
-        let decision = Weights.decide(&snapshot(11_000, tenants));
+        let decision = WeightsPolicy.decide(&snapshot(11_000, tenants));
         let fairness: Vec<f64> = decision
             .explanations
             .iter()
@@ -91,7 +92,7 @@ mod tests {
             snapshot(0, vec![holding(1, 1, 5)]),
             snapshot(9, vec![holding(1, 0, 5)]),
         ] {
-            let decision = Weights.decide(&snapshot);
+            let decision = WeightsPolicy.decide(&snapshot);
             let reason = Reason::Fairness { fairness: 0.0 };
             assert_eq!(decision.explanations[0].reason, reason);
         }

@@ -1,40 +1,40 @@
-//! The same scenario several times, with one thing changed at a time; and scenarios made of a bare trace.
+//! Variants of a scenario with one thing changed at a time, and scenarios made from a bare trace.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sublet_types::{Bytes, Pages, Shrinking, Weight};
+use sublet_types::{Bytes, Pages, ShrinkMode, Weight};
 
 use crate::eviction::AnyEviction;
-use crate::machine::disk::DiskSpeed;
-use crate::machine::guest::{AfterSwapIn, Costs, SwapAhead};
+use crate::machine::disk_model::DiskSpeed;
+use crate::machine::guest::{AfterSwapIn, GuestCosts, SwapReadAheadMode};
 use crate::scenario::{
-    Engine, Host, PolicySpec, Scenario, Shards, Sizing, Start, TierSpec, VmSpec,
+    HostSpec, PolicySpec, Scenario, ShardCount, TierEngine, TierSizing, TierSpec, VmSpec, VmStart,
 };
-use crate::table::Table;
-use crate::traces::{Access, EXTENT_PAGES, Space, TraceError};
-use crate::virtual_time::Nanos;
+use crate::stable_hash::StableHashMap;
+use crate::traces::{AddressSpace, EXTENT_PAGES, TraceError, TraceRequest};
+use crate::virtual_time::VirtualDuration;
 use crate::workload::{WorkloadSpec, spec};
 
-/// What is tried: every combination. An empty list leaves what the scenario says.
+/// The variants to try, in every combination. An empty list keeps what the scenario says.
 #[derive(Clone, Debug, Default)]
-pub struct Variants {
+pub struct ScenarioVariants {
     /// Policies.
     pub policies: Vec<PolicySpec>,
     /// Evictions.
     pub evictions: Vec<AnyEviction>,
-    /// Into how many shards a machine's pages are divided.
-    pub shards: Vec<Shards>,
-    /// What becomes of who is over its target.
-    pub shrinks: Vec<Shrinking>,
+    /// How many shards a machine's pages are divided into.
+    pub shards: Vec<ShardCount>,
+    /// What happens to a tenant that is over its target.
+    pub shrinks: Vec<ShrinkMode>,
     /// How the tier is sized.
-    pub sizings: Vec<Sizing>,
-    /// Whether it is also run without any tier, last.
+    pub sizings: Vec<TierSizing>,
+    /// Whether the scenario is also run without any tier, last.
     pub without_tier: bool,
 }
 
-impl Variants {
-    /// The scenarios to run, in the order of the lists, the last list fastest.
+impl ScenarioVariants {
+    /// The scenarios to run, in the order of the lists. The last list varies fastest.
     pub fn of(&self, scenario: &Scenario) -> Vec<Scenario> {
         let mut variants = vec![scenario.clone()];
         variants = each(variants, &self.policies, |scenario, policy| {
@@ -58,7 +58,7 @@ impl Variants {
         });
         if self.without_tier {
             let mut without = scenario.clone();
-            without.tier.engine = Engine::None;
+            without.tier.engine = TierEngine::None;
             variants.push(without);
         }
         variants
@@ -84,22 +84,22 @@ fn each<T>(
     changed
 }
 
-/// How many different pages a trace names.
+/// The number of different pages that a trace names.
 ///
 /// # Errors
 ///
-/// The trace's own.
+/// The trace's own errors.
 pub fn footprint(
-    trace: impl Iterator<Item = Result<Access, TraceError>>,
+    trace: impl Iterator<Item = Result<TraceRequest, TraceError>>,
 ) -> Result<Pages, TraceError> {
-    let mut seen: Table<(u64, u64), ()> = Table::default();
+    let mut seen: StableHashMap<(u64, u64), ()> = StableHashMap::default();
     for access in trace {
         let access = access?;
         let start = u64::from(access.page.index);
         for page in start..start + u64::from(access.count) {
             let key = match access.space {
-                Space::Device => (0, access.page.object.wrapping_mul(EXTENT_PAGES) + page),
-                Space::Objects => (access.page.object, page),
+                AddressSpace::Device => (0, access.page.object.wrapping_mul(EXTENT_PAGES) + page),
+                AddressSpace::Objects => (access.page.object, page),
             };
             seen.insert(key, ());
         }
@@ -109,7 +109,7 @@ pub fn footprint(
 
 /// How much memory a trace is replayed with, as shares of its footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shares {
+pub struct FootprintShares {
     /// The guest's own memory.
     pub guest: f64,
     /// The tier.
@@ -118,20 +118,20 @@ pub struct Shares {
 
 /// How much memory a trace is replayed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Sizes {
+pub struct ReplaySizes {
     /// The guest's own memory.
     pub client_pages: u64,
     /// The tier.
     pub tier_pages: u64,
 }
 
-impl Shares {
-    /// What these shares of a footprint come to: a guest has `GUEST_MIN` pages at least, a tier whole blocks,
-    /// one at least.
-    pub fn of(self, footprint: Pages) -> Sizes {
+impl FootprintShares {
+    /// The sizes for these shares of a footprint. A guest has at least `GUEST_MIN` pages. A tier has whole blocks, and
+    /// at least one.
+    pub fn of(self, footprint: Pages) -> ReplaySizes {
         let part = |share: f64| (footprint.0 as f64 * share) as u64;
         let blocks = part(self.tier) / BLOCK_PAGES;
-        Sizes {
+        ReplaySizes {
             client_pages: part(self.guest).max(GUEST_MIN),
             tier_pages: blocks.max(1) * BLOCK_PAGES,
         }
@@ -139,7 +139,7 @@ impl Shares {
 }
 
 /// A scenario of one virtual machine that replays a trace of this footprint.
-pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenario {
+pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: FootprintShares) -> Scenario {
     let sizes = shares.of(footprint);
     let shares_said = format!("{}% + {}%", shares.guest * 100.0, shares.tier * 100.0);
     let vm = VmSpec {
@@ -149,12 +149,12 @@ pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenar
         reserved: Bytes::ZERO,
         swap: footprint.bytes(),
         read_ahead: 8,
-        swap_ahead: SwapAhead::default(),
+        swap_ahead: SwapReadAheadMode::default(),
         after_swap_in: AfterSwapIn::default(),
         weight: Weight::default(),
         floor: None,
         ceiling: None,
-        start: Start::default(),
+        start: VmStart::default(),
         workload: WorkloadSpec::Trace(trace.clone()),
     };
     Scenario {
@@ -164,11 +164,11 @@ pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenar
         ),
         about: String::new(),
         seed: 0,
-        duration: Nanos::secs(YEAR_SECS),
-        warm_up: Nanos::default(),
-        host: Host {
+        duration: VirtualDuration::secs(YEAR_SECS),
+        warm_up: VirtualDuration::default(),
+        host: HostSpec {
             memory: Pages(sizes.tier_pages).bytes(),
-            ..Host::default()
+            ..HostSpec::default()
         },
         tier: TierSpec::default(),
         policy: PolicySpec {
@@ -176,39 +176,39 @@ pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenar
             ..PolicySpec::default()
         },
         disk: DiskSpeed::default(),
-        costs: Costs::default(),
+        costs: GuestCosts::default(),
         vms: vec![vm],
         stop: None,
     }
 }
 
-/// A replay ends with its trace.
+/// A replay ends with its trace, so its limit is a year.
 const YEAR_SECS: u64 = 365 * 86_400;
 
-/// Pages that a guest has at least.
+/// A guest has at least this many pages.
 pub(crate) const GUEST_MIN: u64 = 64;
 
-/// Pages of a block: a tier has whole ones.
+/// Pages of a block. A tier has whole blocks.
 pub const BLOCK_PAGES: u64 = sublet_types::BLOCK_BYTES / sublet_types::PAGE_BYTES;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Shipped;
-    use crate::traces::{Op, Trace, TracePage};
-    use crate::virtual_time::Moment;
+    use crate::scenario::BuiltInScenario;
+    use crate::traces::{PageOp, Trace, TracePage};
+    use crate::virtual_time::VirtualInstant;
     use sublet_types::EvictionKind;
 
     #[test]
     fn every_combination_is_tried_and_told_apart() {
-        let shipped = Shipped::find("smartmem-1").expect("shipped");
-        let variants = Variants {
+        let shipped = BuiltInScenario::find("smartmem-1").expect("shipped");
+        let variants = ScenarioVariants {
             policies: ["greedy", "smart-alloc:p=0.75"]
                 .map(|written| written.parse().expect("a policy"))
                 .to_vec(),
             evictions: vec![EvictionKind::Lru.into(), AnyEviction::default()],
             without_tier: true,
-            ..Variants::default()
+            ..ScenarioVariants::default()
         };
         let scenarios = variants.of(&shipped.scenario().expect("right"));
         let labels: Vec<String> = scenarios.iter().map(Scenario::label).collect();
@@ -226,12 +226,12 @@ mod tests {
 
     #[test]
     fn a_footprint_counts_each_page_once() {
-        let access = |page, count| Access {
-            at: Moment::START,
+        let access = |page, count| TraceRequest {
+            at: VirtualInstant::START,
             page: TracePage::of_device(page),
-            space: Space::Device,
+            space: AddressSpace::Device,
             count,
-            op: Op::Read,
+            op: PageOp::Read,
         };
         let trace = Trace::of([access(510, 4), access(512, 4), access(510, 1)]);
         assert_eq!(footprint(trace).expect("no file"), Pages(6));
@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn a_trace_gets_its_shares() {
         let trace: spec::Trace = toml::from_str("file = \"P3.lis\"").expect("right");
-        let shares = Shares {
+        let shares = FootprintShares {
             guest: 0.02,
             tier: 0.1,
         };
         let scenario = of_trace(&trace, Pages(100_000), shares);
         assert_eq!(scenario.host.memory, Pages(9728).bytes(), "19 blocks");
         assert_eq!(scenario.machines()[0].shape.memory_pages, 2_000);
-        let least = Sizes {
+        let least = ReplaySizes {
             client_pages: 64,
             tier_pages: 512,
         };

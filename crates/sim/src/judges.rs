@@ -1,48 +1,49 @@
-//! Who watches the tier while it runs: each judge hears of everything that happens to it, and says what may
-//! not be.
+//! Judges watch the tier while it runs. Each judge sees every event, and reports what must not happen.
 
 mod content;
-mod court;
+mod counts;
 mod frames;
-mod judged;
-mod late;
-mod sums;
+mod judged_tier;
+mod lateness;
+mod panel;
 mod targets;
-mod wrong;
+mod violation;
 
 use sublet_types::{Pages, TenantId};
 
-use crate::machine::tier::{Census, Get, Pool, Put, Stamp, TierPage};
-use crate::virtual_time::Moment;
+use crate::machine::tier::{
+    PageStamp, PoolKind, TierCounts, TierGetOutcome, TierPage, TierPutOutcome,
+};
+use crate::virtual_time::VirtualInstant;
 
-pub(crate) use court::Court;
-pub(crate) use judged::{CountedAfter, Judged};
-pub(crate) use wrong::{PageLabel, Verdict, Wrong};
+pub(crate) use judged_tier::{CensusInterval, JudgedTier};
+pub(crate) use panel::JudgePanel;
+pub(crate) use violation::{PageLabel, Verdict, Violation};
 
-/// One who watches.
+/// Watches the tier and reports violations.
 pub(crate) trait Judge {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// Hears of what happened, and says what is wrong with it.
-    fn hear(&mut self, at: Moment, happening: &Happening<'_>) -> Option<Wrong>;
+    /// Takes in an event, and returns what is wrong with it.
+    fn check(&mut self, at: VirtualInstant, event: &TierEvent<'_>) -> Option<Violation>;
 }
 
-/// Something that happened to the tier.
+/// An event of the tier.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Happening<'a> {
+pub(crate) enum TierEvent<'a> {
     /// A page was put.
-    Put(TierPage, Stamp, Put),
+    Put(TierPage, PageStamp, TierPutOutcome),
     /// A page was looked for.
-    Get(TierPage, Get),
+    Get(TierPage, TierGetOutcome),
     /// A page was flushed.
     FlushedPage(TierPage),
     /// An object was flushed.
-    FlushedObject(TenantId, Pool, u64),
+    FlushedObject(TenantId, PoolKind, u64),
     /// A tenant has another target.
     Target(TenantId, Option<Pages>),
     /// Everything was counted.
-    Counted(&'a Census),
+    Counts(&'a TierCounts),
 }
 
 #[cfg(test)]

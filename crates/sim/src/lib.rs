@@ -1,12 +1,12 @@
-//! A host with its virtual machines in virtual time: workloads and public traces in front of a tier of
-//! spare memory, judges beside it, figures and plots out of it.
+//! Simulates a host with its virtual machines in virtual time. Workloads and public traces use a tier of spare memory.
+//! Judges watch the tier, and the results are figures and plots.
 //!
-//! One thread, one seed, no clock and no files: the same scenario and seed give the same bytes.
+//! There is one thread, one seed, no clock and no file. The same scenario and seed give the same bytes.
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 pub mod cached_disk;
-pub mod chance;
 pub mod compare;
 pub mod eviction;
 mod judges;
@@ -17,11 +17,11 @@ pub mod papers;
 pub mod plot;
 mod rate;
 pub mod report;
+pub mod rng;
 pub mod run;
 pub mod scenario;
 pub mod sharing;
-mod table;
+mod stable_hash;
 pub mod traces;
 mod virtual_time;
-mod within;
 pub mod workload;

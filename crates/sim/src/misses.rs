@@ -1,22 +1,22 @@
-//! Traces side by side: what each variant missed of them.
+//! Traces side by side: what each variant missed on them.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::compare::{BLOCK_PAGES, GUEST_MIN, Shares, Sizes};
-use crate::outcome::{Outcome, VERSION};
-use crate::report::Report;
+use crate::compare::{BLOCK_PAGES, FootprintShares, GUEST_MIN, ReplaySizes};
+use crate::outcome::{RunOutcome, VERSION};
+use crate::report::RunReport;
 
-/// Pages from which on a tier counts as a large one. What smaller ones miss is much by chance.
+/// A tier of this many pages counts as large. The misses of smaller ones depend much on chance.
 pub(crate) const LARGE_TIER: u64 = 4096;
 
-/// Misses of several variants on several traces; the first variant is the yard-stick.
+/// Misses of several variants on several traces. The first variant is the yard-stick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Misses {
-    /// What each variant is called.
+pub struct MissComparison {
+    /// The label of each variant.
     pub labels: Vec<String>,
-    /// A row for each trace and size of the client.
+    /// One row per trace and size of the client.
     pub rows: Vec<MissRow>,
 }
 
@@ -25,27 +25,27 @@ pub struct Misses {
 pub struct MissRow {
     /// The trace.
     pub trace: String,
-    /// The client's memory and the tier, as shares of the trace's footprint.
+    /// The client's memory, as a share of the trace's footprint.
     pub client: f64,
-    /// The tier.
+    /// The tier, as a share of the same.
     pub tier: f64,
-    /// What these came to, where that is known.
+    /// The sizes that these shares come to, if they are known.
     #[serde(flatten)]
-    pub sizes: Option<Sizes>,
-    /// Pages asked of the tier, which all variants are asked alike.
+    pub sizes: Option<ReplaySizes>,
+    /// Pages asked of the tier. All variants are asked for the same.
     pub gets: u64,
-    /// Of these, what each variant did not have.
+    /// How many of them each variant did not have.
     pub misses: Vec<u64>,
 }
 
 impl MissRow {
-    /// Whether the tier is known to be a large one.
+    /// Whether the tier is known to be large.
     fn is_large(&self) -> bool {
         self.sizes
             .is_some_and(|sizes| sizes.tier_pages >= LARGE_TIER)
     }
 
-    /// Misses relative to the yard-stick's.
+    /// Misses relative to those of the yard-stick.
     pub fn ratios(&self) -> Vec<f64> {
         let first = self.misses.first().copied().unwrap_or(0);
         let ratio = |misses: &u64| match *misses == first {
@@ -56,11 +56,17 @@ impl MissRow {
     }
 }
 
-impl Misses {
-    /// Adds what the variants came to on one trace.
-    pub fn add(&mut self, trace: &str, shares: Shares, sizes: Sizes, runs: &[Outcome]) {
-        let gets = |run: &Outcome| run.vms.iter().map(|vm| vm.guest.tier_gets).sum::<u64>();
-        let hits = |run: &Outcome| run.vms.iter().map(|vm| vm.guest.tier_hits).sum::<u64>();
+impl MissComparison {
+    /// Adds the results of the variants on one trace.
+    pub fn add(
+        &mut self,
+        trace: &str,
+        shares: FootprintShares,
+        sizes: ReplaySizes,
+        runs: &[RunOutcome],
+    ) {
+        let gets = |run: &RunOutcome| run.vms.iter().map(|vm| vm.guest.tier_gets).sum::<u64>();
+        let hits = |run: &RunOutcome| run.vms.iter().map(|vm| vm.guest.tier_hits).sum::<u64>();
         self.labels = runs.iter().map(|run| run.variant()).collect();
         self.rows.push(MissRow {
             trace: trace.rsplit('/').next().unwrap_or(trace).to_owned(),
@@ -72,7 +78,7 @@ impl Misses {
         });
     }
 
-    /// Each variant's ratio to the yard-stick: the mean over all rows, and the worst of them.
+    /// Each variant's ratio to the yard-stick: the mean over all rows, and the worst row.
     pub fn means(&self) -> Vec<(f64, f64)> {
         self.means_of(&self.rows.iter().collect::<Vec<_>>())
     }
@@ -92,7 +98,7 @@ impl Misses {
     }
 
     /// The machine-readable form: the misses, and every run behind them.
-    pub fn json(&self, reports: &[Report]) -> Value {
+    pub fn json(&self, reports: &[RunReport]) -> Value {
         let (means, large) = (self.means(), self.large());
         let means_of_large = self.means_of(&large);
         serde_json::json!({
@@ -107,7 +113,7 @@ impl Misses {
                 "mean_ratios": means_of_large.iter().map(|mean| mean.0).collect::<Vec<f64>>(),
                 "worst_ratios": means_of_large.iter().map(|mean| mean.1).collect::<Vec<f64>>(),
             },
-            "reports": reports.iter().map(Report::json).collect::<Vec<Value>>(),
+            "reports": reports.iter().map(RunReport::json).collect::<Vec<Value>>(),
         })
     }
 
@@ -120,11 +126,11 @@ impl Misses {
         format!("Misses, and how they compare with the first column's\n{table}\n{sizes}\n")
     }
 
-    /// A row for each trace and size of the client, then the mean and the worst, of large tiers alone too where there are
-    /// others; `asked` says what the gets are.
-    pub fn table(&self, asked: &str) -> Table {
+    /// One row per trace and size of the client, then the mean and the worst. It adds those of large tiers alone if
+    /// there are others. `gets_title` is the title of the gets.
+    pub fn table(&self, gets_title: &str) -> Table {
         let mut table = Table::new();
-        let fixed = ["trace", "client", "tier", asked].map(str::to_owned);
+        let fixed = ["trace", "client", "tier", gets_title].map(str::to_owned);
         table
             .load_style(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
@@ -145,7 +151,7 @@ impl Misses {
     }
 }
 
-/// Adds the mean and the worst of some rows: `of` says of which.
+/// Adds the mean and the worst of some rows. `of` names the rows.
 fn add_means(table: &mut Table, of: &str, means: &[(f64, f64)]) {
     let row = |name: &str, changes: Vec<String>| {
         let blank = [format!("{name}{of}")].into_iter();
@@ -170,11 +176,11 @@ fn cells(row: &MissRow) -> Vec<String> {
         row.gets.to_string(),
     ];
     let misses = row.misses.iter().zip(row.ratios()).enumerate();
-    let said = misses.map(|(variant, (misses, ratio))| match variant {
+    let cells = misses.map(|(variant, (misses, ratio))| match variant {
         0 => misses.to_string(),
         _ => format!("{misses} ({})", change(ratio)),
     });
-    fixed.into_iter().chain(said).collect()
+    fixed.into_iter().chain(cells).collect()
 }
 
 /// A ratio as a change: 0.92 is -8.0%.
@@ -186,19 +192,19 @@ fn change(ratio: f64) -> String {
 mod tests {
     use super::*;
 
-    fn misses() -> Misses {
+    fn misses() -> MissComparison {
         let row = |trace: &str, tier_pages: u64, misses: [u64; 2]| MissRow {
             trace: trace.into(),
             client: 0.02,
             tier: 0.1,
-            sizes: Some(Sizes {
+            sizes: Some(ReplaySizes {
                 client_pages: 64,
                 tier_pages,
             }),
             gets: 1000,
             misses: misses.to_vec(),
         };
-        Misses {
+        MissComparison {
             labels: vec!["lru".into(), "x-s3h".into()],
             rows: vec![row("a", 4096, [100, 90]), row("b", 3584, [200, 210])],
         }
@@ -227,7 +233,7 @@ mod tests {
             of_large.clone().count() == 2 && of_large.clone().all(|line| line.contains("-10.0%"))
         );
         assert_eq!(misses.json(&[])["large_tiers"]["rows"], 1);
-        let all_large = Misses {
+        let all_large = MissComparison {
             rows: misses.rows[..1].to_vec(),
             ..misses
         };

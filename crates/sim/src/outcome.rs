@@ -1,17 +1,17 @@
-//! What a run came to: figures only, nothing that differs from run to run of the same seed.
+//! The results of a run. They hold nothing that differs from run to run of the same seed.
 
 use serde::Serialize;
-use sublet_types::Shrinking;
+use sublet_types::ShrinkMode;
 
 use crate::eviction::AnyEviction;
-use crate::judges::Court;
-use crate::machine::disk::DiskCounts;
+use crate::judges::JudgePanel;
+use crate::machine::disk_model::DiskCounts;
 use crate::machine::guest::GuestCounts;
-use crate::machine::tier::{Census, TenantCount};
-use crate::scenario::{Engine, Scenario, Shards, Sizing};
-use crate::virtual_time::{Moment, Nanos};
+use crate::machine::tier::{TenantCounts, TierCounts};
+use crate::scenario::{Scenario, ShardCount, TierEngine, TierSizing};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
-/// What a run without a tier is labelled.
+/// The label of a run without a tier.
 pub(crate) const NO_TIER: &str = "no tmem";
 
 /// Version of the machine-readable form.
@@ -19,71 +19,71 @@ pub const VERSION: u32 = 1;
 
 /// One run of one scenario.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The scenario's name.
     pub scenario: String,
-    /// What this run is called beside others.
+    /// The label of this run beside others.
     pub label: String,
     /// The seed.
     pub seed: u64,
     /// The policy's name.
     pub policy: String,
     /// The tier.
-    pub engine: Engine,
+    pub engine: TierEngine,
     /// The order in which ephemeral pages leave.
     pub eviction: String,
     /// Virtual seconds until the end.
     pub secs: f64,
-    /// Events.
+    /// The number of events.
     pub events: u64,
     /// Each virtual machine.
     pub vms: Vec<VmOutcome>,
     /// The disk.
     pub disk: DiskCounts,
-    /// Who held what, over time.
-    pub samples: Samples,
-    /// What the judges found, in all.
+    /// Who held how much over time.
+    pub samples: UsageSamples,
+    /// How many violations the judges found in total.
     pub wrongs: u64,
-    /// The first of it.
+    /// The first of these violations.
     pub verdicts: Vec<String>,
 }
 
-/// One virtual machine's part.
+/// The results of one virtual machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct VmOutcome {
     /// Its name.
     pub name: String,
-    /// The stretches that it named, after one over all.
-    pub stretches: Vec<Stretch>,
+    /// The stretches that it named, after one over the whole run.
+    pub stretches: Vec<TimedStretch>,
     /// What its guest counted.
     pub guest: GuestCounts,
     /// What the tier counted for it.
-    pub tier: TenantCount,
+    pub tier: TenantCounts,
 }
 
-impl Outcome {
-    /// What tells it from the others of a comparison of evictions.
+impl RunOutcome {
+    /// What distinguishes it from the others in a comparison of evictions.
     pub fn variant(&self) -> String {
         match self.engine {
-            Engine::None => NO_TIER.to_owned(),
-            Engine::Store | Engine::Tables => format!("{}, {}", self.policy, self.eviction),
+            TierEngine::None => NO_TIER.to_owned(),
+            TierEngine::Store | TierEngine::Tables => format!("{}, {}", self.policy, self.eviction),
         }
     }
 }
 
 impl VmOutcome {
-    /// Of the pages that its own memory did not have, the share that the tier had.
+    /// The share of pages that the tier had, among those that its own memory did not have.
     pub(crate) fn tier_hit_share(&self) -> f64 {
         share(self.guest.tier_hits, self.guest.tier_gets)
     }
 
-    /// Mean seconds of a file request, if it made any.
+    /// Mean seconds per file request, if it made any.
     pub(crate) fn response_secs(&self) -> Option<f64> {
         let requests = self.guest.requests;
         (requests > 0).then(|| self.guest.request_nanos as f64 / requests as f64 / 1e9)
     }
 
-    /// Pages of files read or written in a second, over all its time.
+    /// Pages of files read or written per second, over its whole time.
     pub fn throughput(&self) -> Option<f64> {
         let secs = self.stretches.first()?.secs()?;
         (secs > 0.0).then(|| self.guest.touches as f64 / secs)
@@ -99,27 +99,27 @@ fn share(part: u64, whole: u64) -> f64 {
 
 /// A named stretch of a virtual machine's time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stretch {
+pub struct TimedStretch {
     /// Its name.
     pub name: String,
     /// Seconds of virtual time at which it began.
     pub from_secs: f64,
-    /// And ended; nothing where the run ended before it.
+    /// When it ended. Nothing if the run ended before it.
     pub to_secs: Option<f64>,
 }
 
-impl Stretch {
+impl TimedStretch {
     /// A stretch that begins.
-    pub fn begun(name: &str, now: Moment) -> Stretch {
-        Stretch {
+    pub fn begun(name: &str, now: VirtualInstant) -> TimedStretch {
+        TimedStretch {
             name: name.to_owned(),
             from_secs: now.secs(),
             to_secs: None,
         }
     }
 
-    /// It ends, unless it has.
-    pub fn end(&mut self, now: Moment) {
+    /// Ends it, unless it has ended.
+    pub fn end(&mut self, now: VirtualInstant) {
         self.to_secs.get_or_insert(now.secs());
     }
 
@@ -129,60 +129,59 @@ impl Stretch {
     }
 }
 
-/// Who held what, at instants that are equally far apart: every second at first, farther where that makes
-/// too many.
+/// Who held how much, at equally spaced instants: every second at first, farther apart if that makes too many.
 #[derive(Clone, Debug, Serialize)]
-pub struct Samples {
-    /// Seconds between two.
+pub struct UsageSamples {
+    /// Seconds between two samples.
     pub every_secs: u64,
-    /// When.
+    /// The times of the samples.
     pub secs: Vec<f64>,
     /// Pages that tenants could hold together.
     pub total: Vec<u64>,
-    /// Pages that each tenant used: a list for each tenant.
+    /// Pages that each tenant used, one list per tenant.
     pub used: Vec<Vec<u64>>,
-    /// Its target, where it had one.
+    /// Each tenant's target, if it had one.
     pub targets: Vec<Vec<Option<u64>>>,
     #[serde(skip)]
-    next_at: Moment,
+    next_at: VirtualInstant,
 }
 
-/// More samples than this are thinned to half. With a thousand tenants they take 16 MiB.
+/// More samples than this are thinned out to half. With a thousand tenants they take 16 MiB.
 const SAMPLES_MAX: usize = 1024;
 
-impl Default for Samples {
-    fn default() -> Samples {
-        Samples {
+impl Default for UsageSamples {
+    fn default() -> UsageSamples {
+        UsageSamples {
             every_secs: 1,
             secs: Vec::new(),
             total: Vec::new(),
             used: Vec::new(),
             targets: Vec::new(),
-            next_at: Moment::START,
+            next_at: VirtualInstant::START,
         }
     }
 }
 
-impl Samples {
-    /// Whether it is time for one.
-    pub fn is_due(&self, now: Moment) -> bool {
+impl UsageSamples {
+    /// Whether a sample is due.
+    pub fn is_due(&self, now: VirtualInstant) -> bool {
         now >= self.next_at
     }
 
-    /// Takes one.
-    pub fn take(&mut self, now: Moment, census: &Census) {
+    /// Takes a sample.
+    pub fn record(&mut self, now: VirtualInstant, counts: &TierCounts) {
         if self.secs.last() == Some(&now.secs()) {
             return;
         }
         if self.secs.len() >= SAMPLES_MAX {
             self.thin();
         }
-        self.next_at = now + Nanos::secs(self.every_secs);
+        self.next_at = now + VirtualDuration::secs(self.every_secs);
         self.secs.push(now.secs());
-        self.total.push(census.total.0);
-        self.used.resize(census.tenants.len(), Vec::new());
-        self.targets.resize(census.tenants.len(), Vec::new());
-        for (number, count) in census.tenants.iter().enumerate() {
+        self.total.push(counts.total.0);
+        self.used.resize(counts.tenants.len(), Vec::new());
+        self.targets.resize(counts.tenants.len(), Vec::new());
+        for (number, count) in counts.tenants.iter().enumerate() {
             self.used[number].push(count.used.0);
             self.targets[number].push(count.target.map(|target| target.0));
         }
@@ -205,10 +204,10 @@ fn every_other<T>(list: &mut Vec<T>) {
     });
 }
 
-impl Outcome {
-    /// Of a scenario that ended at `at`.
-    pub fn of(scenario: &Scenario, at: Moment, events: u64) -> Outcome {
-        Outcome {
+impl RunOutcome {
+    /// The outcome of a scenario that ended at `at`.
+    pub fn of(scenario: &Scenario, at: VirtualInstant, events: u64) -> RunOutcome {
+        RunOutcome {
             scenario: scenario.name.clone(),
             label: scenario.label(),
             seed: scenario.seed,
@@ -219,21 +218,21 @@ impl Outcome {
             events,
             vms: Vec::new(),
             disk: DiskCounts::default(),
-            samples: Samples::default(),
+            samples: UsageSamples::default(),
             wrongs: 0,
             verdicts: Vec::new(),
         }
     }
 
-    /// Has its label name the eviction, where several are compared: the usual one is not named else.
+    /// Makes the label name the eviction, if several are compared. Otherwise it does not name the usual one.
     pub(crate) fn name_eviction(&mut self) {
-        if self.engine != Engine::None && self.eviction == AnyEviction::default().to_string() {
+        if self.engine != TierEngine::None && self.eviction == AnyEviction::default().to_string() {
             self.label.push_str(&format!(", {}", self.eviction));
         }
     }
 
-    /// With its virtual machines; what came back wrong in a guest counts as a wrong.
-    pub(crate) fn with_vms(mut self, vms: Vec<VmOutcome>) -> Outcome {
+    /// Adds its virtual machines. Wrong pages in a guest count as violations.
+    pub(crate) fn with_vms(mut self, vms: Vec<VmOutcome>) -> RunOutcome {
         for vm in &vms {
             let wrong = vm.guest.pages_wrong + vm.guest.pages_lost;
             self.wrongs += wrong;
@@ -246,46 +245,46 @@ impl Outcome {
         self
     }
 
-    /// With who held what.
-    pub(crate) fn with_samples(mut self, samples: Samples) -> Outcome {
+    /// Adds the samples.
+    pub(crate) fn with_samples(mut self, samples: UsageSamples) -> RunOutcome {
         self.samples = samples;
         self
     }
 
-    /// With what the disk did.
-    pub fn with_disk(mut self, disk: DiskCounts) -> Outcome {
+    /// Adds what the disk did.
+    pub fn with_disk(mut self, disk: DiskCounts) -> RunOutcome {
         self.disk = disk;
         self
     }
 
-    /// With what the judges found.
-    pub(crate) fn with_court(mut self, court: &Court) -> Outcome {
-        self.wrongs += court.count;
+    /// Adds what the judges found.
+    pub(crate) fn with_verdicts(mut self, panel: &JudgePanel) -> RunOutcome {
+        self.wrongs += panel.count;
         self.verdicts
-            .extend(court.verdicts.iter().map(ToString::to_string));
+            .extend(panel.verdicts.iter().map(ToString::to_string));
         self
     }
 }
 
 impl Scenario {
-    /// What a run of it is called beside others.
+    /// The label of a run of this scenario beside others.
     pub fn label(&self) -> String {
         let mut label = self.policy.label();
         if self.tier.eviction != AnyEviction::default() {
             label.push_str(&format!(", {}", self.tier.eviction));
         }
-        if self.tier.shards != Shards::default() {
+        if self.tier.shards != ShardCount::default() {
             label.push_str(&format!(", {} shards", self.tier.shards.0));
         }
-        if self.tier.shrink == Shrinking::Never {
+        if self.tier.shrink == ShrinkMode::Never {
             label.push_str(", never shrinks");
         }
-        if self.host.store == Sizing::Fixed {
+        if self.host.store == TierSizing::Fixed {
             label.push_str(", fixed");
         }
         match self.tier.engine {
-            Engine::None => NO_TIER.to_owned(),
-            Engine::Store | Engine::Tables => label,
+            TierEngine::None => NO_TIER.to_owned(),
+            TierEngine::Store | TierEngine::Tables => label,
         }
     }
 }
@@ -297,15 +296,15 @@ mod tests {
 
     #[test]
     fn samples_are_bounded_and_stay_equally_far_apart() {
-        let mut samples = Samples::default();
+        let mut samples = UsageSamples::default();
         for second in 0..5000u64 {
-            let now = Moment(second * 1_000_000_000);
+            let now = VirtualInstant(second * 1_000_000_000);
             if samples.is_due(now) {
-                let census = Census {
+                let counts = TierCounts {
                     total: Pages(second),
-                    ..Census::default()
+                    ..TierCounts::default()
                 };
-                samples.take(now, &census);
+                samples.record(now, &counts);
             }
         }
         assert!(samples.secs.len() <= SAMPLES_MAX);

@@ -1,35 +1,37 @@
-//! The papers' experiments: which shipped scenario, which variants, and what the paper found.
+//! The papers' experiments: the built-in scenario, the variants, and what the paper found.
 
 use std::collections::BTreeMap;
 
-use sublet_policy::catalogue::Knob;
-use sublet_types::{EvictionKind, Shrinking};
+use sublet_policy::catalogue::PolicyKnobSpec;
+use sublet_types::{EvictionKind, ShrinkMode};
 
-use crate::compare::Variants;
+use crate::compare::ScenarioVariants;
 use crate::eviction::AnyEviction;
-use crate::outcome::Outcome;
-use crate::report::Report;
-use crate::scenario::{Engine, PolicySpec, Scenario, ScenarioError, Shipped, Sizing};
+use crate::outcome::RunOutcome;
+use crate::report::RunReport;
+use crate::scenario::{
+    BuiltInScenario, PolicySpec, Scenario, ScenarioError, TierEngine, TierSizing,
+};
 
 /// One experiment of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// The paper, as `sublet-lab sim` calls it.
+    /// The paper, by its name in `sublet-lab sim`.
     pub paper: &'static str,
-    /// The shipped scenario.
+    /// The built-in scenario.
     pub scenario: &'static str,
     /// Where in the paper.
     pub place: &'static str,
-    /// Policies that are compared, the yard-stick first.
+    /// The policies that are compared, the yard-stick first.
     policies: &'static [&'static str],
     evictions: &'static [EvictionKind],
-    sizings: &'static [Sizing],
+    sizings: &'static [TierSizing],
     without_tier: bool,
     /// What the paper found.
     pub found: &'static str,
 }
 
-/// Policies of SmarTmem's figures, then those of other papers and our own.
+/// The policies of SmarTmem's figures, then those of other papers and our own.
 const SMARTMEM: &[&str] = &[
     "greedy",
     "static-alloc",
@@ -90,7 +92,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 6] = [
         place: "figure 10",
         policies: &[],
         evictions: &[],
-        sizings: &[Sizing::Fixed, Sizing::Elastic],
+        sizings: &[TierSizing::Fixed, TierSizing::Elastic],
         without_tier: false,
         found: "the elastic store's mean response is 35 % better than a fixed one's; the fixed one's hit \
                 rate stays below 20 %",
@@ -125,10 +127,10 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// None, as the tests see to it.
-    pub fn runs(&self, shrinks: &[Shrinking]) -> Result<Vec<Scenario>, ScenarioError> {
+    /// None: the tests check every experiment.
+    pub fn runs(&self, shrinks: &[ShrinkMode]) -> Result<Vec<Scenario>, ScenarioError> {
         let parsed = |written: &&str| written.parse::<PolicySpec>().ok();
-        let variants = Variants {
+        let variants = ScenarioVariants {
             policies: self.policies.iter().filter_map(parsed).collect(),
             evictions: self
                 .evictions
@@ -141,30 +143,30 @@ impl Experiment {
             sizings: self.sizings.to_vec(),
             without_tier: self.without_tier,
         };
-        let Some(shipped) = Shipped::find(self.scenario) else {
+        let Some(shipped) = BuiltInScenario::find(self.scenario) else {
             return Ok(Vec::new());
         };
         Ok(variants.of(&shipped.scenario()?))
     }
 }
 
-/// Policies under which nobody ever has a target, so that the store does the same under each.
+/// Policies that never set a target, so that the store does the same under each.
 const WITHOUT_TARGETS: [&str; 2] = ["greedy", "weights"];
 
-/// A policy, and the one that sets the same targets with the same knobs: a lone node has nobody to ask for more.
+/// A policy, and another that sets the same targets with the same knobs: a lone node has nobody to ask for more.
 const ON_A_LONE_NODE: (&str, &str) = ("two-level", "smart-alloc");
 
-/// What is to be run for some experiments: what comes to the same is run once.
+/// What to run for some experiments. Variants that come to the same are run once.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct ExperimentPlan {
     /// The scenarios to run.
     pub scenarios: Vec<Scenario>,
-    reports: Vec<Planned>,
+    reports: Vec<PlannedReport>,
 }
 
-/// A report that is to be made.
+/// A report to make.
 #[derive(Clone, Debug)]
-struct Planned {
+struct PlannedReport {
     runs: Vec<PlannedRun>,
     note: String,
 }
@@ -174,22 +176,25 @@ struct Planned {
 struct PlannedRun {
     /// Its number among the scenarios that are run.
     number: usize,
-    /// What it and its policy are called in this report.
+    /// The labels of the run and of its policy in this report.
     label: String,
     policy: String,
 }
 
-impl Plan {
-    /// A report for each way of shrinking and each experiment, so that each has its own yard-stick; one for each
-    /// experiment, as its scenario says, where no way is named.
+impl ExperimentPlan {
+    /// One report per way of shrinking and experiment, so that each has its own yard-stick. If no way is named, there
+    /// is one report per experiment, as its scenario says.
     ///
     /// # Errors
     ///
-    /// None, as the tests see to it.
-    pub fn of(experiments: &[&Experiment], shrinks: &[Shrinking]) -> Result<Plan, ScenarioError> {
-        let mut plan = Plan::default();
-        let as_written: &[Shrinking] = &[];
-        let ways: Vec<&[Shrinking]> = match shrinks.is_empty() {
+    /// None: the tests check every experiment.
+    pub fn of(
+        experiments: &[&Experiment],
+        shrinks: &[ShrinkMode],
+    ) -> Result<ExperimentPlan, ScenarioError> {
+        let mut plan = ExperimentPlan::default();
+        let as_written: &[ShrinkMode] = &[];
+        let ways: Vec<&[ShrinkMode]> = match shrinks.is_empty() {
             true => vec![as_written],
             false => shrinks.chunks(1).collect(),
         };
@@ -201,7 +206,7 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add(&mut self, experiment: &Experiment, way: &[Shrinking]) -> Result<(), ScenarioError> {
+    fn add(&mut self, experiment: &Experiment, way: &[ShrinkMode]) -> Result<(), ScenarioError> {
         let mut runs = Vec::new();
         for scenario in experiment.runs(way)? {
             let (label, policy) = (scenario.label(), scenario.policy.name.clone());
@@ -212,14 +217,14 @@ impl Plan {
                 policy,
             });
         }
-        self.reports.push(Planned {
+        self.reports.push(PlannedReport {
             runs,
             note: format!("The paper ({}): {}.", experiment.place, experiment.found),
         });
         Ok(())
     }
 
-    /// The number of the scenario that comes to the same, which is this one where there was none.
+    /// The number of the scenario that comes to the same. It is `scenario` itself if there was none.
     fn number_of(&mut self, scenario: Scenario) -> usize {
         let same = |planned: &Scenario| {
             planned.name == scenario.name && what_counts(planned) == what_counts(&scenario)
@@ -231,18 +236,18 @@ impl Plan {
         self.scenarios.len() - 1
     }
 
-    /// The reports, of what each scenario came to, in their order.
-    pub fn reports(&self, outcomes: &[Outcome]) -> Vec<Report> {
+    /// The reports, made from the outcome of each scenario, in order.
+    pub fn reports(&self, outcomes: &[RunOutcome]) -> Vec<RunReport> {
         let run = |run: &PlannedRun| {
             let outcome = outcomes.get(run.number)?.clone();
-            Some(Outcome {
+            Some(RunOutcome {
                 label: run.label.clone(),
                 policy: run.policy.clone(),
                 ..outcome
             })
         };
-        let report = |planned: &Planned| {
-            let mut report = Report::of(planned.runs.iter().filter_map(run).collect());
+        let report = |planned: &PlannedReport| {
+            let mut report = RunReport::of(planned.runs.iter().filter_map(run).collect());
             report.notes.push(planned.note.clone());
             report
         };
@@ -250,8 +255,8 @@ impl Plan {
     }
 }
 
-/// What tells the variants of a scenario apart. Where nobody has a target, nobody is over it, and it is the same
-/// what would become of who is.
+/// What distinguishes the variants of a scenario. If nobody has a target, nobody is over it, and the way of shrinking
+/// makes no difference.
 fn what_counts(scenario: &Scenario) -> String {
     let mut scenario = scenario.clone();
     let has_targets = !WITHOUT_TARGETS.contains(&scenario.policy.name.as_str());
@@ -259,13 +264,13 @@ fn what_counts(scenario: &Scenario) -> String {
         true => spelled_out(&scenario.policy),
         false => PolicySpec::default(),
     };
-    if !has_targets || scenario.tier.engine == Engine::None {
-        scenario.tier.shrink = Shrinking::default();
+    if !has_targets || scenario.tier.engine == TierEngine::None {
+        scenario.tier.shrink = ShrinkMode::default();
     }
     scenario.label()
 }
 
-/// A policy of the same targets with all its knobs set.
+/// A policy of the same targets, with all its knobs set.
 fn spelled_out(policy: &PolicySpec) -> PolicySpec {
     let Ok(choice) = policy.choice() else {
         return policy.clone();
@@ -274,7 +279,8 @@ fn spelled_out(policy: &PolicySpec) -> PolicySpec {
         (far, near) if policy.name == far => near,
         _ => &policy.name,
     };
-    let knob = |(knob, value): (&Knob, f64)| (knob.name.to_owned(), toml::Value::Float(value));
+    let knob =
+        |(knob, value): (&PolicyKnobSpec, f64)| (knob.name.to_owned(), toml::Value::Float(value));
     PolicySpec {
         name: name.to_owned(),
         knobs: choice.values().map(knob).collect::<BTreeMap<_, _>>(),
@@ -285,7 +291,7 @@ fn spelled_out(policy: &PolicySpec) -> PolicySpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Watch, run};
+    use crate::run::{JudgeMode, run};
 
     #[test]
     fn every_experiment_has_its_scenario_and_knows_its_policies() {
@@ -293,7 +299,7 @@ mod tests {
             for policy in experiment.policies {
                 assert!(policy.parse::<PolicySpec>().is_ok(), "{policy}");
             }
-            let runs = experiment.runs(&[Shrinking::Active]).expect("right");
+            let runs = experiment.runs(&[ShrinkMode::Active]).expect("right");
             let lists = [
                 experiment.policies.len(),
                 experiment.evictions.len(),
@@ -308,14 +314,15 @@ mod tests {
     #[test]
     fn what_comes_to_the_same_is_planned_once_and_told_in_every_report() {
         let experiments: Vec<&Experiment> = Experiment::of_paper("smartmem").collect();
-        let plan = Plan::of(&experiments, &[Shrinking::Active, Shrinking::Never]).expect("right");
-        // Of 13 variants of 4 scenarios, two have no targets, and two the same. Nine others have a target and differ by the
-        // way of shrinking; one is no tmem.
+        let plan = ExperimentPlan::of(&experiments, &[ShrinkMode::Active, ShrinkMode::Never])
+            .expect("right");
+        // Of 13 variants of 4 scenarios, two have no targets, and two are the same. Nine others have a target and
+        // differ by the way of shrinking. One is no tmem.
         assert_eq!(plan.scenarios.len(), 4 * (1 + 2 * 9 + 1));
-        let outcomes: Vec<Outcome> = plan
+        let outcomes: Vec<RunOutcome> = plan
             .scenarios
             .iter()
-            .map(|scenario| Outcome::of(scenario, crate::virtual_time::Moment::START, 0))
+            .map(|scenario| RunOutcome::of(scenario, crate::virtual_time::VirtualInstant::START, 0))
             .collect();
         let reports = plan.reports(&outcomes);
         assert_eq!(reports.len(), 8);
@@ -336,12 +343,12 @@ mod tests {
             assert_eq!([labels[0], labels[1], labels[12]], expected);
             assert!(report.notes[0].starts_with("The paper (figure"));
         }
-        let as_written = Plan::of(&experiments, &[]).expect("right");
+        let as_written = ExperimentPlan::of(&experiments, &[]).expect("right");
         assert_eq!(as_written.scenarios.len(), 4 * 11);
         assert_eq!(as_written.reports(&outcomes).len(), 4);
     }
 
-    /// Three machines that want more than there is.
+    /// Three machines that want more memory than there is.
     const TIGHT: &str = r#"
 name = "tight"
 [host]
@@ -362,15 +369,15 @@ most = "5MiB"
             scenario.policy = policy.parse().expect("a policy");
             scenario.tier.shrink = shrink;
             let mut no_files = |_: &str| Err(std::io::ErrorKind::NotFound.into());
-            let outcome = run(&scenario, &mut no_files, Watch::Nobody, &mut |_| {});
-            let outcome = Outcome {
+            let outcome = run(&scenario, &mut no_files, JudgeMode::Nobody, &mut |_| {});
+            let outcome = RunOutcome {
                 label: String::new(),
                 policy: String::new(),
                 ..outcome.expect("it runs")
             };
             serde_json::to_string(&outcome).expect("it serialises")
         };
-        let [active, never] = [Shrinking::Active, Shrinking::Never];
+        let [active, never] = [ShrinkMode::Active, ShrinkMode::Never];
         let greedy = played("greedy", active);
         for policy in WITHOUT_TARGETS {
             assert_eq!(greedy, played(policy, active), "{policy}");

@@ -1,29 +1,29 @@
-//! A report as one SVG: who used how much over time, a panel for each run; then running times, then hits.
+//! A report as one SVG: memory use over time with one panel per run, then running times, then hits.
 
 mod drawing;
-mod shown;
+mod elements;
 
 pub use drawing::PlotError;
-pub use shown::{Bars, Corner, Curve, Curves, Group, Panel, Plot, Ratio};
+pub use elements::{BarGroup, Bars, Corner, Curves, Panel, Plot, PlotCurve, RatioMark};
 
-use crate::outcome::{Outcome, Samples, VmOutcome};
-use crate::report::{Report, Row};
+use crate::outcome::{RunOutcome, UsageSamples, VmOutcome};
+use crate::report::{ReportRow, RunReport};
 
-/// Tenants that get a curve of their own.
+/// This many tenants get their own curve.
 const CURVES_MAX: usize = 12;
-/// Runs that get a panel over time: a comparison of more shows the bars alone for the others.
+/// This many runs get a panel over time. Further runs are shown in the bars only.
 const PANELS_MAX: usize = 12;
 
-/// Draws `report`; returns the SVG's text.
+/// Draws `report`. Returns the SVG's text.
 ///
 /// # Errors
 ///
 /// None that we know of: text in memory takes everything.
-pub fn draw(report: &Report) -> Result<String, PlotError> {
+pub fn draw(report: &RunReport) -> Result<String, PlotError> {
     plot_of(report).draw()
 }
 
-fn plot_of(report: &Report) -> Plot {
+fn plot_of(report: &RunReport) -> Plot {
     let title = report.runs.first().map_or(String::new(), |first| {
         format!("sublet-lab sim {}, seed {}", first.scenario, first.seed)
     });
@@ -36,7 +36,7 @@ fn plot_of(report: &Report) -> Plot {
         groups: rows
             .iter()
             .filter(|row| row.unit == unit)
-            .map(Group::from)
+            .map(BarGroup::from)
             .collect(),
         labels: labels.clone(),
     });
@@ -49,9 +49,9 @@ fn plot_of(report: &Report) -> Plot {
     }
 }
 
-impl From<&Row> for Group {
-    fn from(row: &Row) -> Group {
-        Group {
+impl From<&ReportRow> for BarGroup {
+    fn from(row: &ReportRow) -> BarGroup {
+        BarGroup {
             name: format!("{} {}", row.vm, row.figure),
             values: row.values.clone(),
         }
@@ -60,12 +60,12 @@ impl From<&Row> for Group {
 
 const MIB_PAGES: f64 = 256.0;
 
-/// Use of each tenant over time, targets dashed, as SmarTmem's figures 4, 6, 8 and 10.
-fn use_over_time(run: &Outcome) -> Panel {
+/// Memory use of each tenant over time, with dashed targets, like SmarTmem's figures 4, 6, 8 and 10.
+fn use_over_time(run: &RunOutcome) -> Panel {
     let samples = &run.samples;
     let most = samples.total.iter().copied().max().unwrap_or(1).max(1) as f64 / MIB_PAGES;
     let curves = run.vms.iter().enumerate().take(CURVES_MAX);
-    let curve = |(number, vm): (usize, &VmOutcome)| Curve {
+    let curve = |(number, vm): (usize, &VmOutcome)| PlotCurve {
         name: vm.name.clone(),
         points: points(samples, &samples.used[number]),
         dashed: target_points(samples, number, most),
@@ -80,12 +80,12 @@ fn use_over_time(run: &Outcome) -> Panel {
     })
 }
 
-fn points(samples: &Samples, pages: &[u64]) -> Vec<(f64, f64)> {
+fn points(samples: &UsageSamples, pages: &[u64]) -> Vec<(f64, f64)> {
     let mib = pages.iter().map(|pages| *pages as f64 / MIB_PAGES);
     samples.secs.iter().copied().zip(mib).collect()
 }
 
-fn target_points(samples: &Samples, number: usize, most: f64) -> Vec<(f64, f64)> {
+fn target_points(samples: &UsageSamples, number: usize, most: f64) -> Vec<(f64, f64)> {
     let pairs = samples.secs.iter().zip(&samples.targets[number]);
     let point = |(secs, target): (&f64, &Option<u64>)| {
         Some((*secs, ((*target)? as f64 / MIB_PAGES).min(most * 1.04)))
@@ -96,17 +96,17 @@ fn target_points(samples: &Samples, number: usize, most: f64) -> Vec<(f64, f64)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Watch, run};
+    use crate::run::{JudgeMode, run};
     use crate::scenario::Scenario;
 
-    fn report() -> Report {
+    fn report() -> RunReport {
         let text = "name = \"s\"\n[host]\nmemory = \"1MiB\"\n[policy]\nname = \"static-alloc\"\n\
                     [[vm]]\nname = \"a\"\ncount = 2\nmemory = \"1MiB\"\n\
                     [vm.workload.scan]\nsize = \"2MiB\"\npasses = 3\n";
         let scenario = Scenario::parse("s", text).expect("it is right");
         let mut no_files = |_: &str| Err(std::io::ErrorKind::NotFound.into());
-        let outcome = run(&scenario, &mut no_files, Watch::Full, &mut |_| {});
-        Report::of(vec![outcome.expect("it runs")])
+        let outcome = run(&scenario, &mut no_files, JudgeMode::Full, &mut |_| {});
+        RunReport::of(vec![outcome.expect("it runs")])
     }
 
     #[test]
@@ -129,6 +129,10 @@ mod tests {
 
     #[test]
     fn a_report_of_nothing_draws_nothing() {
-        assert!(draw(&Report::default()).expect("it draws").contains("<svg"));
+        assert!(
+            draw(&RunReport::default())
+                .expect("it draws")
+                .contains("<svg")
+        );
     }
 }

@@ -4,17 +4,17 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::chance::Chance;
-use crate::virtual_time::Nanos;
+use crate::rng::SimRng;
+use crate::virtual_time::VirtualDuration;
 
-/// A number of times in a second, in the mean.
+/// The mean number of times per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate(f64);
 
 impl Rate {
-    /// The time until the next of events that know nothing of one another (a Poisson process).
-    pub fn gap(self, chance: &mut Chance) -> Nanos {
-        Nanos((chance.exponential() / self.0 * 1e9) as u64)
+    /// The time until the next of events that are independent of one another (a Poisson process).
+    pub fn gap(self, rng: &mut SimRng) -> VirtualDuration {
+        VirtualDuration((rng.exponential() / self.0 * 1e9) as u64)
     }
 }
 
@@ -23,7 +23,7 @@ impl Rate {
 #[error("{0:?} is no rate; write a number above 0 with /s, /m or /h, as in 145/s")]
 pub struct RateError(String);
 
-/// More often than this a second is no rate of requests.
+/// More often than this per second is no rate of requests.
 const MOST: f64 = 1e9;
 
 /// Reads `145/s`, `30/m`, `0.5/h`.
@@ -72,14 +72,12 @@ mod tests {
     #[test]
     fn gaps_have_the_mean_and_the_deviation_of_the_exponential_law() {
         let rate: Rate = "200/s".parse().expect("a rate");
-        let mut chance = Chance::seeded(4);
-        let gaps: Vec<f64> = (0..100_000)
-            .map(|_| rate.gap(&mut chance).as_secs())
-            .collect();
+        let mut rng = SimRng::seeded(4);
+        let gaps: Vec<f64> = (0..100_000).map(|_| rate.gap(&mut rng).as_secs()).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let square = gaps.iter().map(|gap| gap * gap).sum::<f64>() / gaps.len() as f64;
         assert!((mean - 0.005).abs() < 0.0001, "{mean}");
-        // Mean and deviation are the same, so that the mean square is twice the mean's.
+        // The mean and the deviation are the same, so the mean square is twice the square of the mean.
         assert!((square / (mean * mean) - 2.0).abs() < 0.06, "{square}");
     }
 }

@@ -4,33 +4,33 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::outcome::{NO_TIER, Outcome, VERSION, VmOutcome};
-use crate::virtual_time::Nanos;
+use crate::outcome::{NO_TIER, RunOutcome, VERSION, VmOutcome};
+use crate::virtual_time::VirtualDuration;
 
-/// Runs of one scenario, the first of which the others are compared with.
+/// Runs of one scenario. The others are compared with the first.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
+pub struct RunReport {
     /// The runs.
-    pub runs: Vec<Outcome>,
+    pub runs: Vec<RunOutcome>,
     /// What a reader must know besides.
     pub notes: Vec<String>,
 }
 
-/// One figure of a run, beside the first run's and, where there is one, a paper's.
+/// One figure of a run, beside that of the first run and, if there is one, that of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ReportRow {
     /// The virtual machine.
     pub vm: String,
-    /// What is measured: a stretch's running time, a share, a mean.
+    /// What is measured: a stretch's running time, a share, or a mean.
     pub figure: String,
-    /// In what it is counted.
+    /// The unit.
     pub unit: &'static str,
-    /// For each run, if it has it.
+    /// The value of each run, if the run has it.
     pub values: Vec<Option<f64>>,
 }
 
-impl Row {
-    /// The values divided by that of a run.
+impl ReportRow {
+    /// The values divided by those of a run.
     pub(crate) fn ratios_to(&self, run: usize) -> Vec<Option<f64>> {
         let base = self.values.get(run).copied().flatten();
         let base = base.filter(|base| *base != 0.0);
@@ -39,19 +39,19 @@ impl Row {
     }
 }
 
-/// Virtual machines of which each gets rows of its own; of more, there are rows for all together only.
+/// Up to this many virtual machines get their own rows. More of them get rows for all together only.
 const VMS_SHOWN: usize = 16;
 
-impl Report {
-    /// Of these runs. Where they differ in their eviction each tells its own, the usual one as well.
-    pub fn of(mut runs: Vec<Outcome>) -> Report {
+impl RunReport {
+    /// A report of these runs. If they differ in their eviction, each label names it, even the usual one.
+    pub fn of(mut runs: Vec<RunOutcome>) -> RunReport {
         let has_several = runs
             .windows(2)
             .any(|pair| pair[0].eviction != pair[1].eviction);
         if has_several {
-            runs.iter_mut().for_each(Outcome::name_eviction);
+            runs.iter_mut().for_each(RunOutcome::name_eviction);
         }
-        Report {
+        RunReport {
             runs,
             notes: Vec::new(),
         }
@@ -98,7 +98,7 @@ impl Report {
     }
 
     /// All figures: running times, then what was hit, then what it cost.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<ReportRow> {
         let Some(first) = self.runs.first() else {
             return Vec::new();
         };
@@ -120,9 +120,9 @@ impl Report {
         vm: &str,
         figure: &str,
         unit: &'static str,
-        value: impl Fn(&Outcome) -> Option<f64>,
-    ) -> Row {
-        Row {
+        value: impl Fn(&RunOutcome) -> Option<f64>,
+    ) -> ReportRow {
+        ReportRow {
             vm: vm.to_owned(),
             figure: figure.to_owned(),
             unit,
@@ -130,8 +130,8 @@ impl Report {
         }
     }
 
-    /// A row for each stretch that any run has, in the order in which they come.
-    fn times_of(&self, number: usize, vm: &VmOutcome) -> Vec<Row> {
+    /// One row per stretch that any run has, in the order in which they come.
+    fn times_of(&self, number: usize, vm: &VmOutcome) -> Vec<ReportRow> {
         let mut names: Vec<&str> = Vec::new();
         let machines = self.runs.iter().filter_map(|run| run.vms.get(number));
         for stretch in machines.flat_map(|vm| &vm.stretches) {
@@ -139,7 +139,7 @@ impl Report {
                 names.push(&stretch.name);
             }
         }
-        let secs = |run: &Outcome, name: &str| {
+        let secs = |run: &RunOutcome, name: &str| {
             let mut stretches = run.vms.get(number)?.stretches.iter();
             stretches.find(|stretch| stretch.name == name)?.secs()
         };
@@ -149,7 +149,7 @@ impl Report {
             .collect()
     }
 
-    fn figures_of(&self, number: usize, vm: &VmOutcome) -> Vec<Row> {
+    fn figures_of(&self, number: usize, vm: &VmOutcome) -> Vec<ReportRow> {
         let of = |figure: &str, unit, value: &dyn Fn(&VmOutcome) -> Option<f64>| {
             self.row(&vm.name, figure, unit, |run| value(run.vms.get(number)?))
         };
@@ -172,14 +172,14 @@ impl Report {
                 Some(vm.throughput()? / 256.0)
             }),
         ];
-        let tells = |row: &Row| row.values.iter().flatten().any(|value| *value != 0.0);
+        let tells = |row: &ReportRow| row.values.iter().flatten().any(|value| *value != 0.0);
         rows.into_iter().filter(tells).collect()
     }
 
-    fn whole(&self) -> Vec<Row> {
+    fn whole(&self) -> Vec<ReportRow> {
         let sum =
-            |run: &Outcome, part: fn(&VmOutcome) -> u64| run.vms.iter().map(part).sum::<u64>();
-        let share = |run: &Outcome| {
+            |run: &RunOutcome, part: fn(&VmOutcome) -> u64| run.vms.iter().map(part).sum::<u64>();
+        let share = |run: &RunOutcome| {
             let (hits, gets) = (
                 sum(run, |vm| vm.guest.tier_hits),
                 sum(run, |vm| vm.guest.tier_gets),
@@ -213,8 +213,8 @@ impl Report {
             let texts = [row.vm.clone(), row.figure.clone(), row.unit.to_owned()];
             let values = row.values.iter().zip(row.ratios_to(0));
             let cells = values.enumerate().map(|(run, (value, ratio))| {
-                let said = value.map(|value| rounded(value, row.unit));
-                cell(said, ratio.filter(|_| run > 0))
+                let text = value.map(|value| rounded(value, row.unit));
+                cell(text, ratio.filter(|_| run > 0))
             });
             table.add_row(texts.into_iter().chain(cells).map(Cell::new));
         }
@@ -222,7 +222,7 @@ impl Report {
     }
 }
 
-impl Report {
+impl RunReport {
     /// Running times as ratios to those of the run without a tier, if there is one beside others.
     fn times_to_no_tier(&self) -> Option<Table> {
         let base = self.runs.iter().position(|run| run.label == NO_TIER);
@@ -255,16 +255,16 @@ impl Report {
     }
 }
 
-/// A value, and behind it, in every run but the first, its ratio to the first.
-fn cell(said: Option<String>, ratio: Option<f64>) -> String {
-    match (said, ratio) {
+/// A value, followed in every run but the first by its ratio to the first.
+fn cell(text: Option<String>, ratio: Option<f64>) -> String {
+    match (text, ratio) {
         (None, _) => "–".to_owned(),
-        (Some(said), Some(ratio)) => format!("{said} ({ratio:.2})"),
-        (Some(said), None) => said,
+        (Some(text), Some(ratio)) => format!("{text} ({ratio:.2})"),
+        (Some(text), None) => text,
     }
 }
 
-/// Three digits or a few more; counts are whole.
+/// Rounds to three digits or a few more. Counts are whole.
 fn rounded(value: f64, unit: &str) -> String {
     let digits = match value.abs() {
         _ if unit.is_empty() || unit == "pages" => 0,
@@ -275,11 +275,11 @@ fn rounded(value: f64, unit: &str) -> String {
     format!("{value:.digits$}")
 }
 
-impl Report {
-    /// Adds how long the runs lasted in virtual time, and how much happened in them.
-    pub fn note_scale(&mut self) {
-        let note = |run: &Outcome| {
-            let span = Nanos((run.secs * 1e9) as u64);
+impl RunReport {
+    /// Adds a note on how long the runs lasted in virtual time, and how many events they had.
+    pub fn add_scale_note(&mut self) {
+        let note = |run: &RunOutcome| {
+            let span = VirtualDuration((run.secs * 1e9) as u64);
             format!(
                 "{}: {} events in {span} of virtual time",
                 run.label, run.events
@@ -292,21 +292,24 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Stretch;
+    use crate::outcome::TimedStretch;
     use crate::scenario::Scenario;
-    use crate::virtual_time::Moment;
+    use crate::virtual_time::VirtualInstant;
 
-    fn run(label: &str, secs: f64) -> Outcome {
+    fn run(label: &str, secs: f64) -> RunOutcome {
         let text = "name = \"s\"\nseed = 3\n[host]\nmemory = \"1MiB\"\n[[vm]]\nname = \"a\"\n\
                     memory = \"1MiB\"\n[vm.workload.zipf]\n";
         let scenario = Scenario::parse("s", text).expect("it is right");
-        let mut outcome = Outcome::of(&scenario, Moment((secs * 1e9) as u64), 7);
+        let mut outcome = RunOutcome::of(&scenario, VirtualInstant((secs * 1e9) as u64), 7);
         outcome.label = label.to_owned();
-        let mut all = Stretch::begun("all", Moment::START);
-        all.end(Moment((secs * 1e9) as u64));
+        let mut all = TimedStretch::begun("all", VirtualInstant::START);
+        all.end(VirtualInstant((secs * 1e9) as u64));
         outcome.with_vms(vec![VmOutcome {
             name: "a".into(),
-            stretches: vec![all, Stretch::begun("unfinished", Moment::START)],
+            stretches: vec![
+                all,
+                TimedStretch::begun("unfinished", VirtualInstant::START),
+            ],
             guest: Default::default(),
             tier: Default::default(),
         }])
@@ -314,7 +317,7 @@ mod tests {
 
     #[test]
     fn runs_stand_side_by_side_with_their_ratio_to_the_first() {
-        let report = Report::of(vec![run("greedy", 20.0), run("mrc", 15.0)]);
+        let report = RunReport::of(vec![run("greedy", 20.0), run("mrc", 15.0)]);
         let rows = report.rows();
         assert_eq!(rows[0].values, [Some(20.0), Some(15.0)]);
         assert_eq!(rows[0].ratios_to(0), [Some(1.0), Some(0.75)]);
@@ -327,7 +330,7 @@ mod tests {
     #[test]
     fn running_times_are_told_in_those_without_a_tier_too() {
         let runs = [run("greedy", 15.0), run("mrc", 10.0), run(NO_TIER, 20.0)];
-        let text = Report::of(runs.to_vec()).text();
+        let text = RunReport::of(runs.to_vec()).text();
         let (_, table) = text.split_once("in those of no tmem:\n").expect("a table");
         let row = table
             .lines()
@@ -335,13 +338,13 @@ mod tests {
             .expect("a row");
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         assert_eq!(cells, ["", "a", "all", "0.75", "0.50", ""], "{table}");
-        let alone = Report::of(vec![run("greedy", 15.0), run("mrc", 10.0)]);
+        let alone = RunReport::of(vec![run("greedy", 15.0), run("mrc", 10.0)]);
         assert!(!alone.text().contains("in those of"));
     }
 
     #[test]
     fn json_has_a_version_and_every_run() {
-        let report = Report::of(vec![run("greedy", 20.0)]);
+        let report = RunReport::of(vec![run("greedy", 20.0)]);
         let json = report.json();
         assert_eq!(json["version"], 1);
         assert_eq!(json["runs"][0]["label"], "greedy");
@@ -354,7 +357,7 @@ mod tests {
         let mut outcome = run("greedy", 1.0);
         outcome.wrongs = 2;
         outcome.verdicts.push("at 1 s, frames: two".into());
-        let report = Report::of(vec![outcome]);
+        let report = RunReport::of(vec![outcome]);
         assert!(!report.holds());
         assert!(
             report

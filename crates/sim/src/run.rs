@@ -1,33 +1,35 @@
-//! A scenario from its beginning to its end: one event after another.
+//! Runs a scenario from its beginning to its end, one event after another.
 
 use std::fmt;
 use std::io::{self, Read};
 
 use sublet_policy::Policy;
-use sublet_policy::catalogue::ChoiceError;
-use sublet_types::{Bytes, Pages, PoolFlags, Snapshot, Target, TenantNameError, Windows};
+use sublet_policy::catalogue::PolicyChoiceError;
+use sublet_types::{Bytes, Pages, PoolFlags, Snapshot, Target, TenantNameError, WindowEviction};
 
-use crate::chance::Chance;
-use crate::judges::{CountedAfter, Court, Judged};
-use crate::machine::disk::{Disk, DiskCounts, DiskPlace};
-use crate::machine::guest::{Guest, GuestFault, Surroundings};
+use crate::judges::{CensusInterval, JudgePanel, JudgedTier};
+use crate::machine::disk_model::{DiskAddress, DiskCounts, DiskModel};
+use crate::machine::guest::{Guest, GuestBackends, GuestError};
 use crate::machine::processors::Processors;
-use crate::machine::shadows::Shadowed;
+use crate::machine::shadowed_tier::ShadowedTier;
 use crate::machine::tier::Tier;
 use crate::machine::tier_map::{MapTier, NoTier};
 use crate::machine::tier_store::{StoreShape, StoreTenant, StoreTier, StoreTierError};
-use crate::outcome::{Outcome, Samples, Stretch, VmOutcome};
-use crate::scenario::{Engine, Mark, Scenario, Sizing, Start, Vm, format_of};
+use crate::outcome::{RunOutcome, TimedStretch, UsageSamples, VmOutcome};
+use crate::rng::SimRng;
+use crate::scenario::{
+    Scenario, StretchMark, TierEngine, TierSizing, VmInstance, VmStart, format_of,
+};
 use crate::traces::{HostSample, HostSeries, Trace, TraceError};
-use crate::virtual_time::{Agenda, Moment, Nanos};
-use crate::workload::{Step, Workload};
+use crate::virtual_time::{EventQueue, VirtualDuration, VirtualInstant};
+use crate::workload::{Workload, WorkloadStep};
 
 mod headroom;
 
 use headroom::Headroom;
 
 /// Opens the files that a scenario names.
-pub type Files<'a> = dyn FnMut(&str) -> io::Result<Box<dyn Read>> + 'a;
+pub type FileOpener<'a> = dyn FnMut(&str) -> io::Result<Box<dyn Read>> + 'a;
 
 /// Why a scenario did not run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -35,18 +37,18 @@ pub enum RunError {
     /// A file cannot be opened.
     #[error("cannot open {name}: {cause}")]
     File {
-        /// The file, as the scenario names it.
+        /// The file's name in the scenario.
         name: String,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
-    /// A trace is not what it should be.
+    /// A trace is damaged or of another format.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The policy is not in the catalogue.
     #[error(transparent)]
-    Policy(#[from] ChoiceError),
-    /// A virtual machine's name is no tenant's.
+    Policy(#[from] PolicyChoiceError),
+    /// A virtual machine's name is not valid for a tenant.
     #[error(transparent)]
     Name(#[from] TenantNameError),
     /// The store cannot be made.
@@ -55,47 +57,47 @@ pub enum RunError {
     /// A guest cannot go on.
     #[error("{vm} cannot go on: {fault}")]
     Guest {
-        /// Which.
+        /// The virtual machine.
         vm: String,
-        /// Why not.
-        fault: GuestFault,
+        /// The cause.
+        fault: GuestError,
     },
 }
 
 /// Whether judges watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Watch {
-    /// All of them, after every event; they count everything after some.
+pub enum JudgeMode {
+    /// All of them watch after every event. They count everything after some events.
     #[default]
     Full,
-    /// All of them, and they count everything after every event.
+    /// All of them watch, and they count everything after every event.
     Closely,
-    /// None.
+    /// None of them watches.
     Nobody,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct RunProgress {
     /// Virtual time.
-    pub at: Moment,
+    pub at: VirtualInstant,
     /// Virtual machines that are done.
     pub vms_done: usize,
     /// Events so far.
     pub events: u64,
 }
 
-/// Runs `scenario` over the tier that it asks for. `progress` hears once a virtual second how far it is.
+/// Runs `scenario` over the tier that it asks for. It calls `progress` once per virtual second.
 ///
 /// # Errors
 ///
-/// A file that cannot be opened or read; a guest without swap space; a machine without memory for the store.
+/// A file cannot be opened or read, a guest has no swap space left, or the machine has no memory for the store.
 pub fn run(
     scenario: &Scenario,
-    files: &mut Files<'_>,
-    watch: Watch,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Outcome, RunError> {
+    files: &mut FileOpener<'_>,
+    watch: JudgeMode,
+    progress: &mut dyn FnMut(RunProgress),
+) -> Result<RunOutcome, RunError> {
     let host = host_series(scenario, files)?;
     let mut tier = tier_of(scenario, &host)?;
     run_with(scenario, host, files, tier.as_mut(), watch, progress)
@@ -104,57 +106,59 @@ pub fn run(
 fn run_with(
     scenario: &Scenario,
     host: HostSeries,
-    files: &mut Files<'_>,
+    files: &mut FileOpener<'_>,
     tier: &mut dyn Tier,
-    watch: Watch,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Outcome, RunError> {
+    watch: JudgeMode,
+    progress: &mut dyn FnMut(RunProgress),
+) -> Result<RunOutcome, RunError> {
     let machines = scenario.machines();
-    let court = match watch {
-        Watch::Full | Watch::Closely => Court::full(machines.len(), scenario.tier.shrink),
-        Watch::Nobody => Court::none(),
+    let panel = match watch {
+        JudgeMode::Full | JudgeMode::Closely => {
+            JudgePanel::full(machines.len(), scenario.tier.shrink)
+        }
+        JudgeMode::Nobody => JudgePanel::none(),
     };
     let counted_after = match watch {
-        Watch::Closely => CountedAfter::EACH,
-        Watch::Full | Watch::Nobody => CountedAfter::cheaply(machines.len()),
+        JudgeMode::Closely => CensusInterval::EACH,
+        JudgeMode::Full | JudgeMode::Nobody => CensusInterval::cheaply(machines.len()),
     };
-    let mut shadowed = Shadowed::of(tier);
+    let mut shadowed = ShadowedTier::of(tier);
     let simulation = Simulation {
         vms: running(scenario, &machines, files)?,
         headroom: Headroom::of(&scenario.host, &host),
         host,
         policy: scenario.policy.choice()?.make(),
-        decides_at: Moment::START,
-        tier: Judged::of(&mut shadowed, court, counted_after),
-        disk: Disk::of(scenario.disk),
+        decides_at: VirtualInstant::START,
+        tier: JudgedTier::of(&mut shadowed, panel, counted_after),
+        disk: DiskModel::of(scenario.disk),
         processors: Processors::of(scenario.host.processors),
         spilled: 0,
-        agenda: Agenda::default(),
-        samples: Samples::default(),
+        agenda: EventQueue::default(),
+        samples: UsageSamples::default(),
         events: 0,
-        now: Moment::START,
+        now: VirtualInstant::START,
         scenario,
     };
-    simulation.play(progress)
+    simulation.run(progress)
 }
 
 fn tier_of(scenario: &Scenario, host: &HostSeries) -> Result<Box<dyn Tier>, RunError> {
     let machines = scenario.machines();
-    let total = Pages::of(host.free_at(Moment::START));
+    let total = Pages::of(host.free_at(VirtualInstant::START));
     Ok(match scenario.tier.engine {
-        Engine::Store => Box::new(store_tier(scenario, &machines, host, total)?),
-        Engine::Tables => Box::new(MapTier::of(total, machines.len(), scenario.tier.shrink)),
-        Engine::None => Box::new(NoTier::of(machines.len())),
+        TierEngine::Store => Box::new(store_tier(scenario, &machines, host, total)?),
+        TierEngine::Tables => Box::new(MapTier::of(total, machines.len(), scenario.tier.shrink)),
+        TierEngine::None => Box::new(NoTier::of(machines.len())),
     })
 }
 
 fn store_tier(
     scenario: &Scenario,
-    machines: &[Vm<'_>],
+    machines: &[VmInstance<'_>],
     host: &HostSeries,
     total: Pages,
 ) -> Result<StoreTier, RunError> {
-    let tenant = |vm: &Vm<'_>| {
+    let tenant = |vm: &VmInstance<'_>| {
         Ok(StoreTenant {
             settings: vm.settings()?,
             swap_pages: vm.shape.swap_pages,
@@ -168,7 +172,7 @@ fn store_tier(
         shards: scenario.tier.shards.0,
         shrinking: scenario.tier.shrink,
         files: PoolFlags::default(),
-        windows: Windows::default(),
+        windows: WindowEviction::default(),
         seed: scenario.seed,
     };
     Ok(StoreTier::of(&shape, &tenants?)?)
@@ -176,57 +180,57 @@ fn store_tier(
 
 struct Simulation<'a> {
     scenario: &'a Scenario,
-    vms: Vec<Running<'a>>,
+    vms: Vec<RunningVm<'a>>,
     host: HostSeries,
-    /// Who sizes the tier on a host whose memory follows a trace.
+    /// The rule that sizes the tier on a host whose memory follows a trace.
     headroom: Option<Headroom>,
     policy: Box<dyn Policy>,
-    decides_at: Moment,
-    tier: Judged<'a>,
-    disk: Disk,
+    decides_at: VirtualInstant,
+    tier: JudgedTier<'a>,
+    disk: DiskModel,
     processors: Processors,
     /// Pages that the tier has written to its spill files so far.
     spilled: u64,
-    agenda: Agenda<Event>,
-    samples: Samples,
+    agenda: EventQueue<SimulationEvent>,
+    samples: UsageSamples,
     events: u64,
-    now: Moment,
+    now: VirtualInstant,
 }
 
-/// What can happen.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum SimulationEvent {
     /// This thread of this virtual machine goes on.
     Vm(usize, usize),
     /// Counting begins.
     WarmedUp,
-    /// The host's memory is looked at.
-    Look,
+    /// The daemon's rule looks at the host's memory.
+    HostPoll,
     /// A second has passed.
     Second,
 }
 
-/// A virtual machine that runs, or will.
-struct Running<'a> {
-    vm: &'a Vm<'a>,
+/// A virtual machine that runs or will run.
+struct RunningVm<'a> {
+    vm: &'a VmInstance<'a>,
     guest: Guest,
-    /// What its threads do; nothing any more where one is done.
+    /// What its threads do. `None` for a thread that is done.
     threads: Vec<Option<Box<dyn Workload>>>,
-    state: State,
-    stretches: Vec<Stretch>,
+    state: VmState,
+    stretches: Vec<TimedStretch>,
     /// When the last of its requests that nobody waited for is done.
-    answered_at: Moment,
+    answered_at: VirtualInstant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Until others reach a mark.
+enum VmState {
+    /// It waits until others reach a mark.
     Waiting,
     Running,
     Done,
 }
 
-impl fmt::Debug for Running<'_> {
+impl fmt::Debug for RunningVm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running")
             .field("vm", &self.vm.name)
@@ -236,9 +240,9 @@ impl fmt::Debug for Running<'_> {
 
 fn running<'a>(
     scenario: &Scenario,
-    machines: &'a [Vm<'a>],
-    files: &mut Files<'_>,
-) -> Result<Vec<Running<'a>>, RunError> {
+    machines: &'a [VmInstance<'a>],
+    files: &mut FileOpener<'_>,
+) -> Result<Vec<RunningVm<'a>>, RunError> {
     let mut running = Vec::with_capacity(machines.len());
     for (number, vm) in (0u64..).zip(machines) {
         let mut refused = None;
@@ -250,25 +254,25 @@ fn running<'a>(
             });
             Trace::open(&spec.file, format, bytes)
         };
-        let chance = Chance::of_part(scenario.seed, number);
-        let threads = vm.spec.workload.build_threads(chance, &mut open);
+        let rng = SimRng::of_part(scenario.seed, number);
+        let threads = vm.spec.workload.build_threads(rng, &mut open);
         if let Some((name, cause)) = refused {
             return Err(RunError::File { name, cause });
         }
-        running.push(Running {
+        running.push(RunningVm {
             guest: Guest::of(vm.shape),
             threads: threads?.into_iter().map(Some).collect(),
-            state: State::Waiting,
+            state: VmState::Waiting,
             stretches: Vec::new(),
-            answered_at: Moment::START,
+            answered_at: VirtualInstant::START,
             vm,
         });
     }
     Ok(running)
 }
 
-/// What the tier may be over time.
-fn host_series(scenario: &Scenario, files: &mut Files<'_>) -> Result<HostSeries, RunError> {
+/// How large the tier may be over time.
+fn host_series(scenario: &Scenario, files: &mut FileOpener<'_>) -> Result<HostSeries, RunError> {
     let host = &scenario.host;
     let mut series = match &host.follow {
         None => HostSeries::of_changes(host.memory, &host.changes),
@@ -279,22 +283,22 @@ fn host_series(scenario: &Scenario, files: &mut Files<'_>) -> Result<HostSeries,
             read.condensed(follow.speed, follow.peak)
         }
     };
-    if host.store == Sizing::Fixed {
+    if host.store == TierSizing::Fixed {
         let free = series.least() - headroom::reserve(host, &series);
-        let at = Moment::START;
+        let at = VirtualInstant::START;
         series.samples = vec![HostSample { at, free }];
     }
     Ok(series)
 }
 
 impl HostSeries {
-    fn of_changes(memory: Bytes, changes: &[crate::scenario::Change]) -> HostSeries {
+    fn of_changes(memory: Bytes, changes: &[crate::scenario::MemoryChange]) -> HostSeries {
         let first = HostSample {
-            at: Moment::START,
+            at: VirtualInstant::START,
             free: memory,
         };
         let changed = changes.iter().map(|change| HostSample {
-            at: Moment::START + change.at,
+            at: VirtualInstant::START + change.at,
             free: change.memory,
         });
         let mut samples: Vec<HostSample> = std::iter::once(first).chain(changed).collect();
@@ -303,46 +307,47 @@ impl HostSeries {
     }
 }
 
-const SECOND: Nanos = Nanos::secs(1);
+const SECOND: VirtualDuration = VirtualDuration::secs(1);
 
 /// The region of the spill files on the disk.
 const SPILL_REGION: u64 = u64::MAX;
 
 impl Simulation<'_> {
-    fn play(mut self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
+    fn run(mut self, progress: &mut dyn FnMut(RunProgress)) -> Result<RunOutcome, RunError> {
         self.resize();
-        self.look();
+        self.poll_host();
         self.decide();
         self.sample();
         for number in 0..self.vms.len() {
-            if let Start::At(after) = self.vms[number].vm.spec.start {
-                self.start(number, Moment::START + after);
+            if let VmStart::At(after) = self.vms[number].vm.spec.start {
+                self.start(number, VirtualInstant::START + after);
             }
         }
-        if self.scenario.warm_up > Nanos::default() {
-            let warm_at = Moment::START + self.scenario.warm_up;
-            self.agenda.enter(warm_at, Event::WarmedUp);
+        if self.scenario.warm_up > VirtualDuration::default() {
+            let warm_at = VirtualInstant::START + self.scenario.warm_up;
+            self.agenda.schedule(warm_at, SimulationEvent::WarmedUp);
         }
-        self.agenda.enter(Moment::START + SECOND, Event::Second);
+        self.agenda
+            .schedule(VirtualInstant::START + SECOND, SimulationEvent::Second);
         let end = self.scenario.end();
-        while let Some((at, event)) = self.agenda.take() {
+        while let Some((at, event)) = self.agenda.pop() {
             self.now = at.min(end);
             if at >= end || self.is_over() {
                 break;
             }
             match event {
-                Event::Vm(number, thread) => self.go_on(number, thread)?,
-                Event::WarmedUp => self.count_anew(),
-                Event::Look => self.look(),
-                Event::Second => self.second(progress),
+                SimulationEvent::Vm(number, thread) => self.run_thread(number, thread)?,
+                SimulationEvent::WarmedUp => self.count_anew(),
+                SimulationEvent::HostPoll => self.poll_host(),
+                SimulationEvent::Second => self.on_second(progress),
             }
         }
         Ok(self.outcome())
     }
 
-    /// Nobody runs any more, or the scenario's mark is reached.
+    /// Whether all machines are done, or the scenario's mark is reached.
     fn is_over(&self) -> bool {
-        let nobody_runs = self.vms.iter().all(|vm| vm.state != State::Running);
+        let nobody_runs = self.vms.iter().all(|vm| vm.state != VmState::Running);
         let is_stopped = self
             .scenario
             .stop
@@ -351,7 +356,7 @@ impl Simulation<'_> {
         nobody_runs || is_stopped
     }
 
-    fn is_reached(&self, mark: &Mark) -> bool {
+    fn is_reached(&self, mark: &StretchMark) -> bool {
         let marked = self
             .vms
             .iter()
@@ -360,23 +365,24 @@ impl Simulation<'_> {
         marked.peek().is_some() && marked.all(|vm| vm.has_begun(&mark.begin))
     }
 
-    fn start(&mut self, number: usize, at: Moment) {
+    fn start(&mut self, number: usize, at: VirtualInstant) {
         let vm = &mut self.vms[number];
-        vm.state = State::Running;
+        vm.state = VmState::Running;
         for thread in 0..vm.threads.len() {
-            self.agenda.enter(at, Event::Vm(number, thread));
+            self.agenda
+                .schedule(at, SimulationEvent::Vm(number, thread));
         }
     }
 
     /// Lets a thread of a virtual machine do its steps until another event is due.
-    fn go_on(&mut self, number: usize, thread: usize) -> Result<(), RunError> {
+    fn run_thread(&mut self, number: usize, thread: usize) -> Result<(), RunError> {
         let mut now = self.now;
         let until = self.agenda.next_at();
         loop {
             self.events += 1;
             let vm = &mut self.vms[number];
             if vm.stretches.is_empty() {
-                vm.stretches.push(Stretch::begun("all", now));
+                vm.stretches.push(TimedStretch::begun("all", now));
             }
             let Some(workload) = &mut vm.threads[thread] else {
                 return Ok(());
@@ -384,33 +390,41 @@ impl Simulation<'_> {
             let step = workload.next(now)?;
             let is_open = workload.is_open();
             match &step {
-                Step::Done => {
+                WorkloadStep::Done => {
                     vm.threads[thread] = None;
                     self.finish(number, now);
                     return Ok(());
                 }
-                Step::Begin(name) => self.begin(number, name, now),
-                Step::End => vm.end_stretch(now),
-                Step::Read(_) | Step::Write(_) | Step::Touch { .. } if is_open => {
-                    self.answer(number, &step, now)?;
+                WorkloadStep::Begin(name) => self.begin_stretch(number, name, now),
+                WorkloadStep::End => vm.end_stretch(now),
+                WorkloadStep::Read(_) | WorkloadStep::Write(_) | WorkloadStep::Touch { .. }
+                    if is_open =>
+                {
+                    self.run_open_loop_request(number, &step, now)?;
                 }
                 _ => now = self.step(number, &step, now)?,
             }
-            if now >= until || matches!(step, Step::Begin(_)) {
-                self.agenda.enter(now, Event::Vm(number, thread));
+            if now >= until || matches!(step, WorkloadStep::Begin(_)) {
+                self.agenda
+                    .schedule(now, SimulationEvent::Vm(number, thread));
                 return Ok(());
             }
         }
     }
 
-    fn step(&mut self, number: usize, step: &Step, now: Moment) -> Result<Moment, RunError> {
+    fn step(
+        &mut self,
+        number: usize,
+        step: &WorkloadStep,
+        now: VirtualInstant,
+    ) -> Result<VirtualInstant, RunError> {
         let vm = &mut self.vms[number];
-        let mut around = Surroundings {
+        let mut around = GuestBackends {
             tier: &mut self.tier,
             disk: &mut self.disk,
         };
         let start = match step {
-            Step::Until(_) => now,
+            WorkloadStep::Until(_) => now,
             _ => self.processors.idle_from(now),
         };
         let waited = vm.guest.waited();
@@ -424,31 +438,36 @@ impl Simulation<'_> {
         Ok(done)
     }
 
-    /// Has a request done that the next one does not wait for.
-    fn answer(&mut self, number: usize, step: &Step, now: Moment) -> Result<(), RunError> {
+    /// Does a request that the next one does not wait for.
+    fn run_open_loop_request(
+        &mut self,
+        number: usize,
+        step: &WorkloadStep,
+        now: VirtualInstant,
+    ) -> Result<(), RunError> {
         let done = self.step(number, step, now)?;
         let vm = &mut self.vms[number];
         vm.answered_at = vm.answered_at.max(done);
         Ok(())
     }
 
-    fn begin(&mut self, number: usize, name: &str, now: Moment) {
+    fn begin_stretch(&mut self, number: usize, name: &str, now: VirtualInstant) {
         let vm = &mut self.vms[number];
         vm.end_stretch(now);
-        vm.stretches.push(Stretch::begun(name, now));
+        vm.stretches.push(TimedStretch::begun(name, now));
         for number in 0..self.vms.len() {
             let vm = &self.vms[number];
-            let Start::After(mark) = &vm.vm.spec.start else {
+            let VmStart::After(mark) = &vm.vm.spec.start else {
                 continue;
             };
-            if vm.state == State::Waiting && self.is_reached(mark) {
+            if vm.state == VmState::Waiting && self.is_reached(mark) {
                 self.start(number, now);
             }
         }
     }
 
-    /// A thread is done; with the last of them its virtual machine is.
-    fn finish(&mut self, number: usize, now: Moment) {
+    /// Ends a thread. The virtual machine ends with its last thread.
+    fn finish(&mut self, number: usize, now: VirtualInstant) {
         let vm = &mut self.vms[number];
         if vm.threads.iter().any(Option::is_some) {
             return;
@@ -456,7 +475,7 @@ impl Simulation<'_> {
         let now = now.max(vm.answered_at);
         self.now = now;
         vm.end_stretch(now);
-        vm.state = State::Done;
+        vm.state = VmState::Done;
         if let Some(all) = vm.stretches.first_mut() {
             all.end(now);
         }
@@ -472,7 +491,7 @@ impl Simulation<'_> {
         self.disk.counts = DiskCounts::default();
     }
 
-    fn second(&mut self, progress: &mut dyn FnMut(Progress)) {
+    fn on_second(&mut self, progress: &mut dyn FnMut(RunProgress)) {
         self.resize();
         self.tier.chores(self.now);
         self.charge_spills();
@@ -480,15 +499,20 @@ impl Simulation<'_> {
             self.decide();
         }
         self.sample();
-        self.agenda.enter(self.now + SECOND, Event::Second);
-        progress(Progress {
+        self.agenda
+            .schedule(self.now + SECOND, SimulationEvent::Second);
+        progress(RunProgress {
             at: self.now,
-            vms_done: self.vms.iter().filter(|vm| vm.state == State::Done).count(),
+            vms_done: self
+                .vms
+                .iter()
+                .filter(|vm| vm.state == VmState::Done)
+                .count(),
             events: self.events,
         });
     }
 
-    /// Where nobody sizes the tier, it is as large as the scenario says.
+    /// Makes the tier as large as the scenario says, unless a rule sizes it.
     fn resize(&mut self) {
         if self.headroom.is_none() {
             self.resize_to(Pages::of(self.host.free_at(self.now)));
@@ -496,16 +520,16 @@ impl Simulation<'_> {
     }
 
     fn resize_to(&mut self, total: Pages) {
-        if self.tier.census().total != total {
+        if self.tier.counts().total != total {
             self.tier.resize(total, self.now);
         }
     }
 
-    /// Has the headroom code look at the host and decide, and looks again when it says so.
-    fn look(&mut self) {
+    /// Lets the headroom code look at the host and decide. It looks again when that code says so.
+    fn poll_host(&mut self) {
         let held: Pages = self
             .tier
-            .census()
+            .counts()
             .tenants
             .iter()
             .map(|count| count.held)
@@ -516,38 +540,38 @@ impl Simulation<'_> {
         };
         let decision = headroom.decide(self.now, free, held.bytes());
         self.resize_to(Pages::of(decision.arena_max));
-        let again = self.now + Nanos::from(decision.poll_again_in);
-        self.agenda.enter(again, Event::Look);
+        let again = self.now + VirtualDuration::from(decision.poll_again_in);
+        self.agenda.schedule(again, SimulationEvent::HostPoll);
     }
 
-    /// What the tier spilled in the last second occupies the disk.
+    /// Charges the disk with what the tier spilled in the last second.
     fn charge_spills(&mut self) {
         let spilled: u64 = self
             .tier
-            .census()
+            .counts()
             .tenants
             .iter()
             .map(|count| count.spilled)
             .sum();
         let pages = spilled.saturating_sub(self.spilled);
         if pages > 0 {
-            let place = DiskPlace {
+            let address = DiskAddress {
                 region: SPILL_REGION,
                 page: self.spilled,
             };
-            self.disk.write(self.now, place, pages);
+            self.disk.write(self.now, address, pages);
             self.spilled = spilled;
         }
     }
 
     fn sample(&mut self) {
         if self.samples.is_due(self.now) {
-            let census = self.tier.census();
-            self.samples.take(self.now, &census);
+            let counts = self.tier.counts();
+            self.samples.record(self.now, &counts);
         }
     }
 
-    /// Has the policy decide, and applies what has changed.
+    /// Lets the policy decide, and applies what has changed.
     fn decide(&mut self) {
         self.decides_at = self.now + self.scenario.policy.interval;
         let mut snapshot = self.tier.snapshot(self.now);
@@ -581,31 +605,31 @@ impl Simulation<'_> {
         }
     }
 
-    fn outcome(mut self) -> Outcome {
-        let census = self.tier.census();
-        self.samples.take(self.now, &census);
-        let vms = self.vms.into_iter().zip(census.tenants);
+    fn outcome(mut self) -> RunOutcome {
+        let counts = self.tier.counts();
+        self.samples.record(self.now, &counts);
+        let vms = self.vms.into_iter().zip(counts.tenants);
         let vms = vms.map(|(vm, tier)| VmOutcome {
             name: vm.vm.name.clone(),
             stretches: vm.stretches,
             guest: vm.guest.counts,
             tier,
         });
-        Outcome::of(self.scenario, self.now, self.events)
+        RunOutcome::of(self.scenario, self.now, self.events)
             .with_vms(vms.collect())
             .with_samples(self.samples)
             .with_disk(self.disk.counts)
-            .with_court(&self.tier.court)
+            .with_verdicts(&self.tier.panel)
     }
 }
 
-impl Running<'_> {
+impl RunningVm<'_> {
     fn has_begun(&self, name: &str) -> bool {
         self.stretches.iter().any(|stretch| stretch.name == name)
     }
 
-    /// Ends the stretch that is under way, but never the one over all.
-    fn end_stretch(&mut self, now: Moment) {
+    /// Ends the current stretch, but never the one over the whole run.
+    fn end_stretch(&mut self, now: VirtualInstant) {
         if let Some(stretch) = self.stretches.iter_mut().skip(1).last() {
             stretch.end(now);
         }

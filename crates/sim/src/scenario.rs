@@ -1,29 +1,29 @@
-//! Scenarios: what stands in a TOML file, and what it means.
+//! Scenarios: the content of a TOML file, and its meaning.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde::Deserialize;
-use sublet_policy::catalogue::{Choice, ChoiceError, NoPair, pair};
-use sublet_types::{Bytes, Pages, Shrinking, TenantId, TenantName};
+use sublet_policy::catalogue::{NotKnobValuePair, PolicyChoice, PolicyChoiceError, pair};
+use sublet_types::{Bytes, Pages, ShrinkMode, TenantId, TenantName};
 
+use crate::bounds;
 use crate::eviction::AnyEviction;
-use crate::machine::disk::DiskSpeed;
-use crate::machine::guest::{Costs, GuestShape};
-use crate::traces::{Format, FormatError, HostFormat};
-use crate::virtual_time::{Moment, Nanos};
-use crate::within;
+use crate::machine::disk_model::DiskSpeed;
+use crate::machine::guest::{GuestCosts, GuestShape};
+use crate::traces::{HostFormat, TraceFormat, TraceFormatError};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 use crate::workload::{WorkloadSpec, spec};
 
+mod built_in;
 mod faults;
-mod shipped;
 mod vms;
 
+pub use built_in::{BuiltInScenario, SHIPPED};
 pub use faults::ScenarioError;
-pub use shipped::{SHIPPED, Shipped};
-pub use vms::{Mark, Start, VMS_MAX, Vm, VmSpec};
+pub use vms::{StretchMark, VMS_MAX, VmInstance, VmSpec, VmStart};
 
-use faults::Fault;
+use faults::ScenarioFault;
 
 /// A host, its virtual machines and what they do.
 #[derive(Clone, Debug, Deserialize)]
@@ -34,65 +34,65 @@ pub struct Scenario {
     /// What it shows, and where it comes from.
     #[serde(default)]
     pub about: String,
-    /// From which all luck comes.
+    /// The seed of all random numbers.
     #[serde(default)]
     pub seed: u64,
     /// When it ends at the latest.
-    #[serde(default = "a_day", deserialize_with = "within::some")]
-    pub duration: Nanos,
-    /// What guests and the disk did until then is not counted.
+    #[serde(default = "a_day", deserialize_with = "bounds::some")]
+    pub duration: VirtualDuration,
+    /// The time during which guests and the disk are not counted.
     #[serde(default)]
-    pub warm_up: Nanos,
+    pub warm_up: VirtualDuration,
     /// The memory that tenants share.
-    pub host: Host,
+    pub host: HostSpec,
     /// What stands between guests and the disk.
     #[serde(default)]
     pub tier: TierSpec,
-    /// Who divides it.
+    /// The policy that divides the memory.
     #[serde(default)]
     pub policy: PolicySpec,
     /// The disk that all guests share.
     #[serde(default)]
     pub disk: DiskSpeed,
-    /// What things cost a guest.
+    /// The costs of a guest's operations.
     #[serde(default)]
-    pub costs: Costs,
+    pub costs: GuestCosts,
     /// The virtual machines.
     #[serde(rename = "vm")]
     pub vms: Vec<VmSpec>,
-    /// What ends it before all are done.
-    pub stop: Option<Mark>,
+    /// What ends it before all machines are done.
+    pub stop: Option<StretchMark>,
 }
 
-fn a_day() -> Nanos {
-    Nanos::secs(86_400)
+fn a_day() -> VirtualDuration {
+    VirtualDuration::secs(86_400)
 }
 
 /// The memory that tenants share, over time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Host {
-    /// At the beginning, and throughout if nothing changes it.
+pub struct HostSpec {
+    /// The memory at the beginning. It stays if nothing changes it.
     pub memory: Bytes,
-    /// Other amounts from some instants on.
+    /// Other amounts from certain instants on.
     #[serde(default)]
-    pub changes: Vec<Change>,
-    /// A trace of a host's free memory, which is followed instead.
-    pub follow: Option<Follow>,
-    /// Processors that its guests share; as many as they want where it is not said.
-    #[serde(default, deserialize_with = "within::some_or_none")]
+    pub changes: Vec<MemoryChange>,
+    /// A trace of a host's free memory that the memory follows instead.
+    pub follow: Option<HostTraceSpec>,
+    /// Processors that its guests share. Without it, guests have as many as they want.
+    #[serde(default, deserialize_with = "bounds::some_or_none")]
     pub processors: Option<u16>,
-    /// Whether the tier takes what is there, or throughout the least that will ever be.
+    /// Whether the tier takes what is free, or always the least that will ever be free.
     #[serde(default)]
-    pub store: Sizing,
+    pub store: TierSizing,
 }
 
 /// A new amount of memory.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Change {
-    /// From when on.
-    pub at: Nanos,
+pub struct MemoryChange {
+    /// The instant from which it holds.
+    pub at: VirtualDuration,
     /// How much.
     pub memory: Bytes,
 }
@@ -100,33 +100,33 @@ pub struct Change {
 /// How a tier is sized on a host whose memory changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Sizing {
-    /// As what is free (Mortar).
+pub enum TierSizing {
+    /// It follows what is free (Mortar).
     #[default]
     Elastic,
-    /// At the least that is ever free (a plain memcached).
+    /// It has the least that is ever free (a plain memcached).
     Fixed,
 }
 
 /// A host-memory trace to follow.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Follow {
+pub struct HostTraceSpec {
     /// The file.
     pub file: String,
-    /// What it is.
+    /// Its format.
     pub format: HostTraceKind,
     /// The host or machine in it.
     pub host: String,
-    /// What a machine has; Alibaba's trace does not say.
+    /// A machine's memory, because Alibaba's trace does not say it.
     #[serde(default = "alibaba_machine")]
     pub machine_memory: Bytes,
     /// How many times faster than recorded.
     #[serde(default = "one")]
     pub speed: f64,
-    /// Scaled so that this is the most that is free.
+    /// The most that is free: the trace is scaled to this.
     pub peak: Option<Bytes>,
-    /// What the tier leaves free for the host; derived from the host's size where it is not given.
+    /// What the tier leaves free for the host. Without it, the host's size decides.
     pub reserve: Option<Bytes>,
 }
 
@@ -148,8 +148,8 @@ pub enum HostTraceKind {
     Alibaba,
 }
 
-impl Follow {
-    /// The format, with what it needs to know.
+impl HostTraceSpec {
+    /// The format with its parameters.
     pub fn format(&self) -> HostFormat {
         match self.format {
             HostTraceKind::Bitbrains => HostFormat::Bitbrains,
@@ -164,41 +164,41 @@ impl Follow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TierSpec {
-    /// Which.
-    pub engine: Engine,
-    /// The order in which ephemeral pages leave; plain tables know least recently used only.
+    /// The kind of tier.
+    pub engine: TierEngine,
+    /// The order in which ephemeral pages leave. Plain tables know least recently used only.
     pub eviction: AnyEviction,
-    /// Into how many shards a machine's pages are divided.
-    pub shards: Shards,
-    /// What becomes of who holds more than its target.
-    pub shrink: Shrinking,
+    /// How many shards a machine's pages are divided into.
+    pub shards: ShardCount,
+    /// What happens to a tenant that holds more than its target.
+    pub shrink: ShrinkMode,
 }
 
-/// How many shards a tenant of the store has: the daemon's have 128.
+/// How many shards a tenant of the store has. Those of the daemon have 128.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Shards(pub usize);
+pub struct ShardCount(pub usize);
 
-/// One: a simulation is one thread, and the eviction's order is then the tenant's.
-impl Default for Shards {
-    fn default() -> Shards {
-        Shards(1)
+/// One shard: a simulation has one thread, and so the eviction order is that of the whole tenant.
+impl Default for ShardCount {
+    fn default() -> ShardCount {
+        ShardCount(1)
     }
 }
 
-/// A tier's making.
+/// The kinds of tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Engine {
+pub enum TierEngine {
     /// The store.
     #[default]
     Store,
-    /// Plain tables, least recently used first.
+    /// Plain tables, which evict the least recently used page first.
     Tables,
     /// None: every put is refused (*no tmem*).
     None,
 }
 
-/// Who divides memory, and how often.
+/// The policy that divides memory, and how often it decides.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicySpec {
@@ -207,7 +207,7 @@ pub struct PolicySpec {
     /// Its knobs.
     pub knobs: BTreeMap<String, toml::Value>,
     /// How often it decides.
-    pub interval: Nanos,
+    pub interval: VirtualDuration,
 }
 
 impl Default for PolicySpec {
@@ -215,13 +215,13 @@ impl Default for PolicySpec {
         PolicySpec {
             name: "greedy".to_owned(),
             knobs: BTreeMap::new(),
-            interval: Nanos::secs(1),
+            interval: VirtualDuration::secs(1),
         }
     }
 }
 
 impl PolicySpec {
-    /// Its knobs as they are written.
+    /// Its knobs as text.
     fn written(&self) -> Vec<(&str, String)> {
         let written = |value: &toml::Value| match value {
             toml::Value::String(text) => text.clone(),
@@ -237,11 +237,11 @@ impl PolicySpec {
     ///
     /// # Errors
     ///
-    /// An unknown name or knob, or a value out of range.
-    pub fn choice(&self) -> Result<Choice, ChoiceError> {
+    /// The name or a knob is unknown, or a value is out of range.
+    pub fn choice(&self) -> Result<PolicyChoice, PolicyChoiceError> {
         let knobs = self.written();
         let pairs = knobs.iter().map(|(name, value)| (*name, value.as_str()));
-        Choice::new(&self.name, pairs)
+        PolicyChoice::new(&self.name, pairs)
     }
 
     /// Its name, and the knobs that were set.
@@ -255,20 +255,20 @@ impl PolicySpec {
 
 /// Why a written policy was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum PolicyError {
+pub enum PolicySpecError {
     /// A word that sets nothing.
     #[error(transparent)]
-    NoPair(#[from] NoPair),
+    NoPair(#[from] NotKnobValuePair),
     /// An unknown policy or knob, or a value out of range.
     #[error(transparent)]
-    Choice(#[from] ChoiceError),
+    Choice(#[from] PolicyChoiceError),
 }
 
 /// Reads `smart-alloc` or `smart-alloc:p=0.75:threshold=64`.
 impl FromStr for PolicySpec {
-    type Err = PolicyError;
+    type Err = PolicySpecError;
 
-    fn from_str(text: &str) -> Result<PolicySpec, PolicyError> {
+    fn from_str(text: &str) -> Result<PolicySpec, PolicySpecError> {
         let mut words = text.split(':').map(str::trim);
         let mut policy = PolicySpec {
             name: words.next().unwrap_or("").to_owned(),
@@ -284,15 +284,15 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// The least memory of a guest: a window of read-ahead and then some.
+/// The least memory of a guest: a window of read-ahead and a little more.
 const GUEST_PAGES_MIN: u64 = 64;
 
 impl Scenario {
-    /// Reads what stands in a file of this name.
+    /// Parses the text of a file of this name.
     ///
     /// # Errors
     ///
-    /// What is wrong, in which line, and what was probably meant.
+    /// The error says what is wrong, in which line, and what was probably meant.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let scenario: Scenario =
             toml::from_str(text).map_err(|error| ScenarioError::of_toml(file, text, &error))?;
@@ -303,30 +303,30 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// What types cannot say. A fault comes with a word of the line to blame.
-    fn check(&self) -> Result<(), (Fault, Option<String>)> {
+    /// Checks what types cannot express. A fault comes with a word of the line to blame.
+    fn check(&self) -> Result<(), (ScenarioFault, Option<String>)> {
         let policy = |error| {
             (
-                Fault::Policy(error),
+                ScenarioFault::Policy(error),
                 Some(format!("{:?}", self.policy.name)),
             )
         };
         self.policy.choice().map_err(policy)?;
-        if self.policy.interval < Nanos::secs(1) {
-            return Err((Fault::Interval, Some("interval".into())));
+        if self.policy.interval < VirtualDuration::secs(1) {
+            return Err((ScenarioFault::Interval, Some("interval".into())));
         }
         if self.warm_up >= self.duration {
-            return Err((Fault::NeverWarm, Some("warm_up".into())));
+            return Err((ScenarioFault::NeverWarm, Some("warm_up".into())));
         }
         let count: usize = self.vms.iter().map(|vm| usize::from(vm.count)).sum();
         if count == 0 || count > VMS_MAX {
-            return Err((Fault::VmCount(count), None));
+            return Err((ScenarioFault::VmCount(count), None));
         }
         self.check_names()?;
-        if let Some(Follow { speed, .. }) = self.host.follow
+        if let Some(HostTraceSpec { speed, .. }) = self.host.follow
             && (speed.is_nan() || speed <= 0.0)
         {
-            return Err((Fault::Speed(speed), Some("speed".into())));
+            return Err((ScenarioFault::Speed(speed), Some("speed".into())));
         }
         self.vms.iter().try_for_each(|vm| {
             let blamed = |fault| (fault, Some(format!("{:?}", vm.name)));
@@ -341,89 +341,89 @@ impl Scenario {
         }
     }
 
-    /// Names are names, and no two machines have the same, numbered ones included.
-    fn check_names(&self) -> Result<(), (Fault, Option<String>)> {
+    /// Checks that names are valid, and that no two machines have the same one, numbered ones included.
+    fn check_names(&self) -> Result<(), (ScenarioFault, Option<String>)> {
         let mut seen = std::collections::BTreeSet::new();
         for vm in self.machines() {
             let blamed = Some(format!("{:?}", vm.spec.name));
             if let Err(error) = vm.name.parse::<TenantName>() {
-                return Err((Fault::Name(error), blamed));
+                return Err((ScenarioFault::Name(error), blamed));
             }
             if !seen.insert(vm.name.clone()) {
-                return Err((Fault::Twice(vm.name), blamed));
+                return Err((ScenarioFault::Twice(vm.name), blamed));
             }
         }
         Ok(())
     }
 
-    fn check_vm(&self, vm: &VmSpec) -> Result<(), Fault> {
+    fn check_vm(&self, vm: &VmSpec) -> Result<(), ScenarioFault> {
         let usable = Pages::of(vm.memory - vm.reserved).0;
         if usable < GUEST_PAGES_MIN {
-            return Err(Fault::TooSmall(Pages(GUEST_PAGES_MIN).bytes()));
+            return Err(ScenarioFault::TooSmall(Pages(GUEST_PAGES_MIN).bytes()));
         }
         if !vm.read_ahead.is_power_of_two() || vm.read_ahead > 64 {
-            return Err(Fault::ReadAhead(vm.read_ahead));
+            return Err(ScenarioFault::ReadAhead(vm.read_ahead));
         }
         if vm.floor.unwrap_or_default() > vm.ceiling.unwrap_or(Bytes(u64::MAX)) {
-            return Err(Fault::FloorAboveCeiling);
+            return Err(ScenarioFault::FloorAboveCeiling);
         }
-        if let Start::After(mark) = &vm.start {
+        if let VmStart::After(mark) = &vm.start {
             self.check_mark(mark)?;
         }
         if let WorkloadSpec::FileServer(spec) = &vm.workload
             && spec.write_share + spec.delete_share > 1.0
         {
-            return Err(Fault::Shares(spec.write_share + spec.delete_share));
+            return Err(ScenarioFault::Shares(spec.write_share + spec.delete_share));
         }
         vm.workload.specs().try_for_each(check_arrivals)?;
         for trace in vm.workload.traces() {
-            format_of(trace).map_err(Fault::Format)?;
+            format_of(trace).map_err(ScenarioFault::Format)?;
         }
         Ok(())
     }
 
-    fn check_mark(&self, mark: &Mark) -> Result<(), Fault> {
+    fn check_mark(&self, mark: &StretchMark) -> Result<(), ScenarioFault> {
         let names = || self.vms.iter().map(|vm| vm.name.as_str());
         match mark
             .vms
             .iter()
             .find(|name| names().all(|known| known != *name))
         {
-            Some(unknown) => return Err(Fault::unknown_vm(unknown, names())),
-            None if mark.vms.is_empty() => return Err(Fault::NobodyMarked),
+            Some(unknown) => return Err(ScenarioFault::unknown_vm(unknown, names())),
+            None if mark.vms.is_empty() => return Err(ScenarioFault::NobodyMarked),
             None => {}
         }
         let marked = self.vms.iter().filter(|vm| mark.vms.contains(&vm.name));
         for vm in marked {
             let mut stretches = vm.workload.stretches();
             if stretches.all(|stretch| stretch != mark.begin) {
-                return Err(Fault::unknown_stretch(vm, &mark.begin));
+                return Err(ScenarioFault::unknown_stretch(vm, &mark.begin));
             }
         }
         Ok(())
     }
 
-    /// Nobody waits for somebody who waits for it.
-    fn check_starts(&self) -> Result<(), (Fault, Option<String>)> {
+    /// Checks that no machine waits for one that waits for it.
+    fn check_starts(&self) -> Result<(), (ScenarioFault, Option<String>)> {
         let mut waiting: Vec<&VmSpec> = self.vms.iter().collect();
         loop {
             let waits = |vm: &&VmSpec| match &vm.start {
-                Start::At(_) => false,
-                Start::After(mark) => waiting.iter().any(|other| mark.vms.contains(&other.name)),
+                VmStart::At(_) => false,
+                VmStart::After(mark) => waiting.iter().any(|other| mark.vms.contains(&other.name)),
             };
             let still: Vec<&VmSpec> = waiting.iter().copied().filter(waits).collect();
             match still.first() {
                 None => return Ok(()),
                 Some(vm) if still.len() == waiting.len() => {
-                    return Err((Fault::Circle, Some(format!("{:?}", vm.name))));
+                    return Err((ScenarioFault::Circle, Some(format!("{:?}", vm.name))));
                 }
                 Some(_) => waiting = still,
             }
         }
     }
 
-    /// Every virtual machine, those that are several alike one by one.
-    pub fn machines(&self) -> Vec<Vm<'_>> {
+    /// Every virtual machine. Those that are several alike come one by one.
+    pub fn machines(&self) -> Vec<VmInstance<'_>> {
         let mut machines = Vec::new();
         for spec in &self.vms {
             for number in 1..=spec.count {
@@ -433,7 +433,7 @@ impl Scenario {
                 };
                 let tenant = TenantId(machines.len() as u16);
                 let shape = self.shape(spec, tenant);
-                machines.push(Vm { name, spec, shape });
+                machines.push(VmInstance { name, spec, shape });
             }
         }
         machines
@@ -452,16 +452,18 @@ impl Scenario {
     }
 
     /// When it ends at the latest.
-    pub fn end(&self) -> Moment {
-        Moment::START + self.duration
+    pub fn end(&self) -> VirtualInstant {
+        VirtualInstant::START + self.duration
     }
 }
 
-/// Requests that come by themselves wait for no think time.
-fn check_arrivals(workload: &WorkloadSpec) -> Result<(), Fault> {
+/// Checks that requests that come by themselves have no think time.
+fn check_arrivals(workload: &WorkloadSpec) -> Result<(), ScenarioFault> {
     match workload {
-        WorkloadSpec::Zipf(spec) if spec.arrivals.is_some() && spec.think > Nanos::default() => {
-            Err(Fault::ThinkingArrivals)
+        WorkloadSpec::Zipf(spec)
+            if spec.arrivals.is_some() && spec.think > VirtualDuration::default() =>
+        {
+            Err(ScenarioFault::ThinkingArrivals)
         }
         _ => Ok(()),
     }
@@ -471,14 +473,14 @@ fn check_arrivals(workload: &WorkloadSpec) -> Result<(), Fault> {
 ///
 /// # Errors
 ///
-/// A name that no format has; a file whose name tells none.
-pub fn format_of(trace: &spec::Trace) -> Result<Format, FormatError> {
+/// No format has this name, or the file's name tells none.
+pub fn format_of(trace: &spec::Trace) -> Result<TraceFormat, TraceFormatError> {
     let format = match &trace.format {
         Some(name) => name.parse()?,
-        None => Format::of_name(&trace.file)?,
+        None => TraceFormat::of_name(&trace.file)?,
     };
     Ok(match format {
-        Format::Csv(_) => Format::Csv(trace.columns.clone()),
+        TraceFormat::Csv(_) => TraceFormat::Csv(trace.columns.clone()),
         other => other,
     })
 }

@@ -1,17 +1,17 @@
-//! Floors hold under every policy: a tenant below its floor is refused nothing, and loses nothing to others.
+//! Floors hold under every policy: a tenant below its floor gets no refusal, and loses nothing to others.
 //!
-//! The oracle is what the tenant put while it was below its floor: all of it must be there, byte for byte, whatever others put
-//! before, meanwhile and after.
+//! The oracle is what the tenant put while it was below its floor. All of it must be there, byte for byte, whatever
+//! others put before, meanwhile and after.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sublet_policy::Policy;
 use sublet_policy::catalogue::{CATALOGUE, make};
-use sublet_sim::chance::Chance;
+use sublet_sim::rng::SimRng;
 use sublet_store::{
-    Get, Lookup, Mapped, Marks, NewCas, NewItem, PageKey, PageSettings, Reading, Spill, Store,
-    StoreSettings, Worker,
+    GetOutcome, Lookup, MappedMemory, Marks, NewCas, NewItem, PageKey, PageSettings, ReadKind,
+    Spill, Store, StoreSettings, Worker,
 };
 use sublet_types::{
     Bytes, Expiry, ObjectId, PageIndex, Pages, PoolFlags, PoolId, Second, Snapshot, TenantId,
@@ -23,30 +23,30 @@ const PAGE: usize = 256;
 const FRAMES: u64 = (BLOCK / PAGE) as u64;
 const BLOCKS: u64 = 48;
 
-/// The tenant's floor: ten blocks, of which the last is asked for in part.
+/// The tenant's floor: ten blocks. The tenant asks for a part of the last one.
 const FLOOR_BLOCKS: u64 = 10;
 const FLOOR: Bytes = Bytes((FLOOR_BLOCKS - 1) * BLOCK as u64 + 5000);
 
-/// Bytes of a value; of an item with its key and head about a tenth more.
+/// Bytes of a value. An item takes about a tenth more, with its key and head.
 const VALUE: usize = 700;
 
-/// What the floor has room for in any case: the rest may be in segments that are open, or moved.
+/// The items for which the floor has room in any case. The rest may be in open segments, or moved.
 const ITEMS: u64 = (FLOOR_BLOCKS - 3) * (BLOCK / (VALUE + 100)) as u64;
 
-/// What a tenant puts.
+/// The kinds of things that a tenant puts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum PutKind {
     Ephemeral,
     Persistent,
     Items,
 }
 
-const ALL: [What; 3] = [What::Ephemeral, What::Persistent, What::Items];
+const ALL: [PutKind; 3] = [PutKind::Ephemeral, PutKind::Persistent, PutKind::Items];
 
 /// A spill file in memory.
-struct Pond(Mutex<Vec<[u8; PAGE]>>);
+struct MemorySpillFile(Mutex<Vec<[u8; PAGE]>>);
 
-impl Spill for Pond {
+impl Spill for MemorySpillFile {
     fn slots(&self) -> u32 {
         1 << 16
     }
@@ -74,16 +74,16 @@ struct Tenant {
 }
 
 /// A store with a policy in front of it.
-struct Host {
+struct StoreHost {
     store: Arc<Store>,
     worker: Worker,
     policy: Box<dyn Policy>,
     now: Second,
-    chance: Chance,
+    rng: SimRng,
 }
 
-impl Host {
-    fn under(policy: &str) -> Host {
+impl StoreHost {
+    fn under(policy: &str) -> StoreHost {
         let bytes = Bytes(BLOCKS * BLOCK as u64);
         let settings = StoreSettings {
             capacity: bytes,
@@ -96,14 +96,14 @@ impl Host {
                 ..PageSettings::default()
             },
         };
-        let memory = Mapped::reserve(bytes.0 as usize, BLOCK).expect("memory for a test");
+        let memory = MappedMemory::reserve(bytes.0 as usize, BLOCK).expect("memory for a test");
         let store = Store::over(Box::new(memory), BLOCK, settings).expect("memory for a test");
-        Host {
+        StoreHost {
             worker: store.worker().expect("a worker"),
             store,
             policy: make(policy, []).expect("of the catalogue"),
             now: Second(2),
-            chance: Chance::seeded(11),
+            rng: SimRng::seeded(11),
         }
     }
 
@@ -119,18 +119,18 @@ impl Host {
             persistent: true,
             ..PoolFlags::default()
         };
-        let pond = Arc::new(Pond(Mutex::default()));
+        let spill_file = Arc::new(MemorySpillFile(Mutex::default()));
         let pool = |flags, spill| self.store.create_pool(id, flags, spill).expect("a pool");
         Tenant {
             id,
             ephemeral: pool(PoolFlags::default(), None),
-            persistent: pool(persistent, Some(pond as Arc<dyn Spill>)),
+            persistent: pool(persistent, Some(spill_file as Arc<dyn Spill>)),
         }
     }
 
-    /// Stores the nth thing of a tenant. Says whether it is there.
-    fn put(&self, tenant: &Tenant, what: What, n: u64) -> bool {
-        if what == What::Items {
+    /// Stores the nth thing of a tenant. Returns whether it is there.
+    fn put(&self, tenant: &Tenant, what: PutKind, n: u64) -> bool {
+        if what == PutKind::Items {
             let value = [n as u8; VALUE];
             let new = NewItem {
                 flags: 0,
@@ -145,7 +145,7 @@ impl Host {
                 .update(tenant.id, &key, self.now, |entry| entry.store(&new));
             return stored.is_ok();
         }
-        let fill = |page: &mut sublet_store::Blank<'_>| page.copy_from_slice(&content(n));
+        let fill = |page: &mut sublet_store::UnwrittenPage<'_>| page.copy_from_slice(&content(n));
         let put = self
             .worker
             .put_page(tenant.id, key(tenant, what, n), self.now, fill);
@@ -153,12 +153,12 @@ impl Host {
     }
 
     /// Whether the nth thing is there, as it was stored.
-    fn has(&self, tenant: &Tenant, what: What, n: u64) -> bool {
-        if what == What::Items {
+    fn has(&self, tenant: &Tenant, what: PutKind, n: u64) -> bool {
+        if what == PutKind::Items {
             let same = |item: &sublet_store::Item<'_>| item.value().len() == VALUE;
-            let read = self
-                .worker
-                .read(tenant.id, &n.to_le_bytes(), self.now, Reading::Peek, same);
+            let read =
+                self.worker
+                    .read(tenant.id, &n.to_le_bytes(), self.now, ReadKind::Peek, same);
             return read == Lookup::Hit(true);
         }
         let mut seen = [0; PAGE];
@@ -166,10 +166,10 @@ impl Host {
         let got = self
             .worker
             .get_page(tenant.id, key(tenant, what, n), self.now, visit);
-        got == Get::Hit && seen == content(n)
+        got == GetOutcome::Hit && seen == content(n)
     }
 
-    /// A second passes: the policy decides, and the chores are done.
+    /// Lets a second pass: the policy decides, and the chores are done.
     fn second(&mut self) {
         self.now.0 += 1;
         let snapshot = self.snapshot();
@@ -217,16 +217,16 @@ impl Host {
         }
     }
 
-    /// Others put whatever they like, so much of it that nothing is free.
+    /// Lets others put random things, so much that nothing is free.
     fn storm(&mut self, others: &[Tenant], puts: u64) {
         self.storm_of(&ALL, others, puts);
     }
 
-    fn storm_of(&mut self, kinds: &[What], others: &[Tenant], puts: u64) {
+    fn storm_of(&mut self, kinds: &[PutKind], others: &[Tenant], puts: u64) {
         for _ in 0..puts {
-            let other = &others[self.chance.below(others.len() as u64) as usize];
-            let what = kinds[self.chance.below(kinds.len() as u64) as usize];
-            let n = self.chance.below(1 << 15);
+            let other = &others[self.rng.below(others.len() as u64) as usize];
+            let what = kinds[self.rng.below(kinds.len() as u64) as usize];
+            let n = self.rng.below(1 << 15);
             self.put(other, what, n);
         }
     }
@@ -238,20 +238,20 @@ fn content(n: u64) -> [u8; PAGE] {
     content
 }
 
-fn key(tenant: &Tenant, what: What, n: u64) -> PageKey {
+fn key(tenant: &Tenant, what: PutKind, n: u64) -> PageKey {
     PageKey {
         pool: match what {
-            What::Persistent => tenant.persistent,
-            What::Ephemeral | What::Items => tenant.ephemeral,
+            PutKind::Persistent => tenant.persistent,
+            PutKind::Ephemeral | PutKind::Items => tenant.ephemeral,
         },
         object: ObjectId(n / 7),
         index: PageIndex((n % 7) as u32),
     }
 }
 
-/// Lets others take everything, then has a tenant fill its floor while they go on.
-fn check(policy: &str, what: What, others: u64) {
-    let mut host = Host::under(policy);
+/// Lets others take everything. Then a tenant fills its floor while they go on.
+fn check(policy: &str, what: PutKind, others: u64) {
+    let mut host = StoreHost::under(policy);
     let names = (0..others).map(|n| format!("other-{n}"));
     let others: Vec<Tenant> = names.map(|name| host.tenant(&name, None)).collect();
     let owner = host.tenant("owner", Some(FLOOR));
@@ -260,8 +260,8 @@ fn check(policy: &str, what: What, others: u64) {
         host.second();
     }
     let all = match what {
-        What::Items => ITEMS,
-        What::Ephemeral | What::Persistent => FLOOR_BLOCKS * FRAMES,
+        PutKind::Items => ITEMS,
+        PutKind::Ephemeral | PutKind::Persistent => FLOOR_BLOCKS * FRAMES,
     };
     for n in 0..all {
         assert!(
@@ -290,25 +290,27 @@ fn who_is_below_its_floor_is_refused_nothing_and_loses_nothing() {
     }
 }
 
-/// Nothing was promised to the owner, but half of a fourth is its own while it is active: the oracle is what it put of that.
+/// The owner was promised nothing, but half of a fourth belongs to a tenant while it is active. The oracle is what it
+/// put of that.
 #[test]
 fn half_of_its_share_stays_with_who_is_active_under_pooled() {
-    for what in [What::Ephemeral, What::Items] {
-        let mut host = Host::under("pooled");
+    for what in [PutKind::Ephemeral, PutKind::Items] {
+        let mut host = StoreHost::under("pooled");
         let others: Vec<Tenant> = (0..3)
             .map(|n| host.tenant(&format!("other-{n}"), None))
             .collect();
         let owner = host.tenant("owner", None);
-        let storm =
-            |host: &mut Host, puts| host.storm_of(&[What::Ephemeral, What::Items], &others, puts);
+        let storm = |host: &mut StoreHost, puts| {
+            host.storm_of(&[PutKind::Ephemeral, PutKind::Items], &others, puts)
+        };
         for _ in 0..8 {
             storm(&mut host, 4000);
             host.second();
         }
         let half = host.snapshot().total.bytes().0 / BLOCK as u64 / 8;
         let all = match what {
-            What::Items => (half - 3) * (BLOCK / (VALUE + 100)) as u64,
-            What::Ephemeral | What::Persistent => half * FRAMES,
+            PutKind::Items => (half - 3) * (BLOCK / (VALUE + 100)) as u64,
+            PutKind::Ephemeral | PutKind::Persistent => half * FRAMES,
         };
         for n in 0..all {
             assert!(host.put(&owner, what, n), "{what:?}: {n} of {all}");
@@ -333,15 +335,15 @@ fn a_single_hog_does_not_stand_on_a_floor_either() {
     }
 }
 
-/// The floor is given when the memory is others' already, persistent pages of theirs among it.
+/// The floor is granted when others already hold the memory, some of it for persistent pages.
 #[test]
 fn a_floor_that_is_raised_is_cleared_of_others_pages() {
     for what in ALL {
-        let mut host = Host::under("greedy");
+        let mut host = StoreHost::under("greedy");
         let owner = host.tenant("owner", None);
         let other = host.tenant("other", None);
         for n in 0..BLOCKS * FRAMES {
-            host.put(&other, What::Persistent, n);
+            host.put(&other, PutKind::Persistent, n);
         }
         let settings = host.store.tenant_settings(owner.id).expect("there");
         let raised = TenantSettings {
@@ -353,7 +355,7 @@ fn a_floor_that_is_raised_is_cleared_of_others_pages() {
         for n in 0..ITEMS {
             assert!(host.put(&owner, what, n), "{what:?}: {n}");
         }
-        let kept = (0..BLOCKS * FRAMES / 2).filter(|n| host.has(&other, What::Persistent, *n));
+        let kept = (0..BLOCKS * FRAMES / 2).filter(|n| host.has(&other, PutKind::Persistent, *n));
         assert_eq!(
             kept.count() as u64,
             BLOCKS * FRAMES / 2,
@@ -362,18 +364,18 @@ fn a_floor_that_is_raised_is_cleared_of_others_pages() {
     }
 }
 
-/// Floors that do not fit are cut in proportion, and the store says so.
+/// Floors that do not fit together are cut in proportion, and the store reports it.
 #[test]
 fn floors_that_are_too_much_together_are_told_and_divided() {
-    let mut host = Host::under("weights");
+    let mut host = StoreHost::under("weights");
     let half = Some(Bytes(BLOCKS * BLOCK as u64 * 3 / 4));
     let tenants = [host.tenant("a", half), host.tenant("b", half)];
     assert!(host.store.floors().short() > Bytes::ZERO);
     for n in 0..BLOCKS * FRAMES {
-        assert!(host.put(&tenants[0], What::Ephemeral, n));
+        assert!(host.put(&tenants[0], PutKind::Ephemeral, n));
     }
     for n in 0..BLOCKS * FRAMES / 2 {
-        assert!(host.put(&tenants[1], What::Ephemeral, n));
+        assert!(host.put(&tenants[1], PutKind::Ephemeral, n));
     }
     host.second();
     let held: Vec<u64> = host

@@ -1,4 +1,4 @@
-//! What the items engine costs for one item, beside a plain copy of its bytes.
+//! The cost of the items engine for one item, beside a plain copy of its bytes.
 //!
 //! `cargo bench -p sublet-store`
 
@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use sublet_store::{
-    Lookup, Marks, NewCas, NewItem, Reading, Refused, Store, StoreSettings, Worker,
+    ItemRefused, Lookup, Marks, NewCas, NewItem, ReadKind, Store, StoreSettings, Worker,
 };
 use sublet_types::{Bytes, Expiry, Second, TenantId, TenantSettings, Weight};
 
@@ -14,19 +14,19 @@ const KEYS: u32 = 1_000_000;
 const VALUE_BYTES: usize = 100;
 const NOW: Second = Second(10);
 
-/// A large odd step visits every key before any a second time, in no order that memory likes.
+/// A large odd step visits every key before any a second time, in an order that does not suit memory.
 const STEP: u32 = 611_953;
 
-type Failure = Box<dyn std::error::Error>;
+type ItemBenchError = Box<dyn std::error::Error>;
 
-struct Bench {
+struct ItemBench {
     worker: Worker,
     tenant: TenantId,
     key: u32,
 }
 
-impl Bench {
-    fn new(limit: Bytes) -> Result<Bench, Failure> {
+impl ItemBench {
+    fn new(limit: Bytes) -> Result<ItemBench, ItemBenchError> {
         let store = Store::new(StoreSettings {
             capacity: limit,
             limit,
@@ -41,7 +41,7 @@ impl Bench {
             floor: None,
             ceiling: None,
         })?;
-        let mut bench = Bench {
+        let mut bench = ItemBench {
             worker: store.worker()?,
             tenant,
             key: 0,
@@ -65,7 +65,7 @@ impl Bench {
         let mut out = [0; VALUE_BYTES];
         let read = self
             .worker
-            .read(self.tenant, &name, NOW, Reading::Use, |item| {
+            .read(self.tenant, &name, NOW, ReadKind::Use, |item| {
                 let pieces = item.value().pieces();
                 out[..pieces[0].len()].copy_from_slice(pieces[0]);
                 pieces[0].len()
@@ -77,7 +77,7 @@ impl Bench {
         }
     }
 
-    fn set(&mut self, keys: u32) -> Result<u64, Refused> {
+    fn set(&mut self, keys: u32) -> Result<u64, ItemRefused> {
         let name = self.next(keys);
         let new = NewItem {
             flags: 0,
@@ -91,7 +91,7 @@ impl Bench {
     }
 }
 
-/// The bytes of as many items, and nothing around them.
+/// A copy of as many items' bytes, and nothing around it.
 fn plain_copy(criterion: &mut Criterion) {
     let items = vec![[b'v'; 30 + VALUE_BYTES]; KEYS as usize];
     let mut at = 0;
@@ -104,8 +104,8 @@ fn plain_copy(criterion: &mut Criterion) {
 }
 
 fn items(criterion: &mut Criterion) {
-    let made = Bench::new(Bytes::gib(1)).and_then(|roomy| {
-        let full = Bench::new(Bytes::mib(64))?;
+    let made = ItemBench::new(Bytes::gib(1)).and_then(|roomy| {
+        let full = ItemBench::new(Bytes::mib(64))?;
         Ok((roomy, full))
     });
     let Ok((mut roomy, mut full)) = made else {
@@ -123,14 +123,14 @@ fn items(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// 32 gets: compare with 32 times one.
-fn batch(bench: &mut Bench) -> usize {
+/// 32 gets at once. Compare with 32 times one.
+fn batch(bench: &mut ItemBench) -> usize {
     let names: [[u8; 30]; 32] = std::array::from_fn(|_| bench.next(KEYS));
     bench.worker.pinned(|| {
         let hit = |name: &&[u8; 30]| {
             let read = bench
                 .worker
-                .read(bench.tenant, *name, NOW, Reading::Use, |item| {
+                .read(bench.tenant, *name, NOW, ReadKind::Use, |item| {
                     black_box(item.value().len())
                 });
             matches!(read, Lookup::Hit(_))

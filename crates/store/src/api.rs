@@ -1,4 +1,4 @@
-//! What the store's callers say and hear.
+//! The types that the store's callers pass in and get back.
 
 use std::ops::AddAssign;
 
@@ -23,58 +23,59 @@ pub struct PageKey {
 
 /// The outcome of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// The page is there; it found a free frame.
+pub enum PutOutcome {
+    /// The page was stored in a free frame.
     Stored,
-    /// The page is there in place of the one that was.
+    /// The page was stored in place of the one that had its key.
     Replaced,
-    /// The page is there; another of the tenant went for it. Counts as failed to the Memory Manager.
+    /// The page was stored, and another page of the tenant was evicted for it. The Memory Manager counts this put as
+    /// failed.
     Displaced,
-    /// The page is not there, nor is the one that was (R-P3).
+    /// The page was not stored, and the page that had its key is gone too (R-P3).
     Refused(PutRefused),
 }
 
-impl Put {
+impl PutOutcome {
     /// Whether the page is there.
     pub fn is_stored(self) -> bool {
-        !matches!(self, Put::Refused(_))
+        !matches!(self, PutOutcome::Refused(_))
     }
 }
 
 /// Why a put was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PutRefused {
-    /// No such pool, or not this tenant's.
+    /// The pool does not exist, or it belongs to another tenant.
     #[error("no such pool")]
     NoPool,
-    /// Nothing is free, and nothing may go for it.
+    /// No memory is free, and nothing may be evicted for the page.
     #[error("no memory for it")]
     NoMemory,
-    /// Nothing of it is free, and its tenant has all that it may have.
+    /// No memory of the tenant is free, and the tenant has all that it may have.
     #[error("the tenant holds all that it may hold")]
     AtTarget,
-    /// The pool's spill file has no place for one page more.
+    /// The pool's spill file has no slot left.
     #[error("the pool's spill file is full")]
     SpillFull,
-    /// The tenant is frozen: no new pages.
+    /// The tenant is frozen and takes no new pages.
     #[error("the tenant is frozen")]
     Frozen,
 }
 
 /// The outcome of a get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Get {
-    /// The page was there, and was shown.
+pub enum GetOutcome {
+    /// The page was there, and the visitor saw it.
     Hit,
-    /// It was not.
+    /// The page was not there.
     Miss,
-    /// No such pool, or not this tenant's.
+    /// The pool does not exist, or it belongs to another tenant.
     NoPool,
-    /// It is in a spill file that could not be read.
+    /// The page is in a spill file that could not be read.
     Failed,
 }
 
-/// One page in so many, by its hash, is followed for miss-ratio curves.
+/// The store follows one page in this many, chosen by hash, for miss-ratio curves.
 pub const SAMPLE_ONE_IN: u64 = 16;
 
 /// What happened to a sampled page.
@@ -82,17 +83,17 @@ pub const SAMPLE_ONE_IN: u64 = 16;
 pub enum SampledUse {
     /// It was put.
     Put,
-    /// It was asked for, and left if it was there.
+    /// A get asked for it. If it was there, it left.
     Get,
-    /// It was asked for, and stayed.
+    /// A get asked for it. If it was there, it stayed.
     GetKeeping,
     /// It was flushed.
     Flush,
-    /// It went to make room.
+    /// It was evicted to make room.
     Evict,
 }
 
-/// What a shard counts, since the start; and their sums.
+/// What a shard counts since the start, or the sum over shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageTally {
     /// Puts (`puts_total`).
@@ -105,87 +106,89 @@ pub struct PageTally {
     pub gets: u64,
     /// Gets that found the page.
     pub hits: u64,
-    /// Pages flushed, with their pools among them.
+    /// Pages that were flushed, including those that went with their pool.
     pub flushes: u64,
-    /// Ephemeral pages that went to make room.
+    /// Ephemeral pages that were evicted to make room.
     pub evictions: u64,
     /// Persistent pages written to their spill files.
     pub spilled: u64,
 }
 
-/// What the page store's own facts take, in bytes.
+/// Bytes that the page store takes for its own bookkeeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageOverhead {
     /// Keys and whereabouts.
     pub directory: u64,
-    /// The facts of frames.
+    /// Records of frames.
     pub frames: u64,
-    /// What is remembered of pages that left.
+    /// What evictions remember of pages that left.
     pub ghosts: u64,
-    /// Blocks that pages were moved out of, since the start (a count, not bytes).
+    /// Blocks that pages were moved out of since the start. This is a count, not bytes.
     pub evacuated: u32,
 }
 
-/// For which tenants pages are evicted ahead.
+/// The tenants for which pages are evicted ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom {
-    /// For all that have all they may have.
+pub enum EvictAheadScope {
+    /// Every tenant that has all it may have.
     All,
-    /// Of these, for those that put something between the last two looks: the others' shards are not looked at.
+    /// Of these, the tenants that put something between the last two looks. The shards of the others are not looked at.
     Putting,
 }
 
 /// Why a pool could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PoolError {
-    /// No such tenant.
+pub enum CreatePoolError {
+    /// The tenant does not exist.
     #[error("no such tenant")]
     NoTenant,
-    /// The table is full.
+    /// The table of pools is full.
     #[error("there are as many pools as a daemon serves")]
     TooMany,
-    /// A persistent pool needs a file for what memory has no place for.
+    /// A persistent pool needs a spill file for pages that do not fit into memory.
     #[error("a persistent pool needs a spill file; set `spill` to a folder")]
     NoSpill,
-    /// Shared and persistent exclude each other.
+    /// A pool cannot be both shared and persistent.
     #[error("a shared pool cannot be persistent")]
     SharedPersistent,
-    /// A shared pool needs a name, a private one has none.
+    /// A shared pool needs a name, and a private pool has none.
     #[error("a pool is shared if, and only if, it has a shared name")]
     NameAndFlag,
-    /// Nobody said that this tenant may share it.
+    /// The owner has not allowed this tenant to share the pool.
     #[error("this tenant may not share that pool")]
     NotAllowed,
 }
 
-/// Where persistent pages go that memory has no place for. Slots are pages of one file; the store writes a slot only
-/// while no other write of it is under way, and reads only what it wrote.
+/// The file for persistent pages that do not fit into memory.
+///
+/// A slot is one page of the file. The store writes a slot only while no other write of that slot is under way. It
+/// reads only what it wrote.
 pub trait Spill: Send + Sync {
-    /// How many pages fit.
+    /// The number of pages that fit.
     fn slots(&self) -> u32;
 
-    /// Writes a page. When this returns well, a read of the slot gives these bytes or fails.
+    /// Writes a page. If this succeeds, a later read of the slot gives these bytes or fails.
     fn write(&self, slot: u32, page: &[u8]) -> std::io::Result<()>;
 
     /// Reads a page.
     fn read(&self, slot: u32, page: &mut [u8]) -> std::io::Result<()>;
 }
 
-/// A pool as a save file tells of it.
+/// A pool as a save file describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedPool {
     /// Its number in the file.
     pub number: u32,
     /// What it promises.
     pub flags: PoolFlags,
-    /// Its name, if it is shared.
+    /// Its shared name, if it has one.
     pub shared: Option<SharedName>,
 }
 
-/// Which pools of a save file are made.
+/// The pools of a save file that a restore makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoredPools {
-    /// All of them; those that are shared are joined.
+    /// All of them. The shared ones are joined.
     All,
     /// Those that have pages.
     Persistent,
@@ -194,11 +197,11 @@ pub enum RestoredPools {
 /// What the owner of the host granted a tenant when it was saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedGrants {
-    /// Which of its ephemeral pages goes when another needs the frame.
+    /// The eviction of its ephemeral pages.
     pub eviction: EvictionKind,
-    /// The one that was written, where daemons have it no more: then `eviction` is the default.
+    /// The name of the saved eviction if daemons no longer have it. `eviction` is the default then.
     pub gone: Option<&'static str>,
-    /// How much it may hold; a save file of version 1 does not say.
+    /// How much it may hold. A save file of version 1 does not say.
     pub limits: Option<SavedLimits>,
 }
 
@@ -207,16 +210,16 @@ pub struct SavedGrants {
 pub struct SavedLimits {
     /// Its share relative to the others'.
     pub weight: Weight,
-    /// What the others never take from it.
+    /// What other tenants never take from it.
     pub floor: Option<Bytes>,
-    /// What it never holds more than.
+    /// The most that it ever holds.
     pub ceiling: Option<Bytes>,
 }
 
 /// What a whole save file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaveFacts {
-    /// What its tenant was granted: for the owner of the host to grant again.
+    /// What the owner of the host granted its tenant, so that the owner can grant it again.
     pub grants: SavedGrants,
     /// Its pools.
     pub pools: Vec<SavedPool>,
@@ -224,53 +227,53 @@ pub struct SaveFacts {
     pub pages: u64,
 }
 
-/// Why a save is not whole: some pages of a pool are in it, and its program has ended the pool since.
+/// Why a save is incomplete: some pages of a pool are in it, and the pool's program has ended the pool since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a program ended one of its persistent pools meanwhile")]
 pub struct PoolEnded;
 
-/// Why a save file was refused. Nothing of it is applied.
+/// Why a save file was refused. The store applies nothing of a refused file.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// It does not begin as one.
+    /// It does not begin like a save file.
     #[error("this is no save file of Sublet")]
     NoSave,
-    /// A version that this release does not read.
+    /// This release does not read its version.
     #[error(transparent)]
     Version(#[from] UnreadVersion),
-    /// Pages of another size.
+    /// Its pages have another size.
     #[error("the save file's pages have {0} bytes; this store's have other ones")]
     PageBytes(u32),
     /// It ends too early.
     #[error("the save file ends after {0} bytes, before its end mark: copy it again")]
     Truncated(u64),
-    /// What this version has no meaning for.
+    /// It has a value that this version does not know.
     #[error("at byte {0} the save file says what this Sublet does not know: a newer one wrote it")]
     Unknown(u64),
     /// A checksum does not hold.
     #[error("the save file is damaged at byte {0}: copy it again")]
     Damaged(u64),
-    /// Something comes after the end.
+    /// Bytes follow its end mark.
     #[error("the save file goes on after its end mark, at byte {0}")]
     Trailing(u64),
     /// It cannot be read.
     #[error("the save file cannot be read: {0}")]
     Unreadable(std::io::Error),
-    /// A pool of it cannot be made here.
+    /// One of its pools cannot be made here.
     #[error("a pool of the save file cannot be made: {0}")]
-    Pool(PoolError),
-    /// A page of it has no place here.
+    Pool(CreatePoolError),
+    /// The store has no room for one of its pages.
     #[error("there is no place for every page of the save file: {0}")]
     NoPlace(PutRefused),
-    /// A page of a pool that has none in a file.
+    /// It has a page of a pool that is none of its persistent pools.
     #[error("the save file has a page of pool {0}, which is none of its persistent pools")]
     UnknownPool(u32),
-    /// A pool or a page that was there already.
+    /// It has a pool or a page twice.
     #[error("the save file repeats itself at byte {0}: Sublet did not write it so")]
     Repeated(u64),
 }
 
-/// What a tenant's pages are, now.
+/// The pages of a tenant at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageFigures {
     /// Pages in frames.
@@ -279,9 +282,9 @@ pub struct PageFigures {
     pub on_disk: Pages,
     /// Frames without a page.
     pub free: Pages,
-    /// Blocks of ephemeral pages, in pages.
+    /// Blocks of ephemeral pages, counted in pages.
     pub held_ephemeral: Pages,
-    /// Blocks of persistent pages, in pages.
+    /// Blocks of persistent pages, counted in pages.
     pub held_persistent: Pages,
     /// What happened since the start.
     pub tally: PageTally,
@@ -290,39 +293,39 @@ pub struct PageFigures {
 /// The answer to a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup<R> {
-    /// The item was there; what the visitor made of it.
+    /// The item was there. This is what the visitor returned.
     Hit(R),
-    /// It was not.
+    /// The item was not there.
     Miss(Absence),
 }
 
 /// Why an item is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// Never stored, deleted or evicted.
+    /// It was never stored, or it was deleted or evicted.
     Unknown,
-    /// Its time ran out.
+    /// It expired.
     Expired,
-    /// A flush of the whole tenant took it.
+    /// A flush of the whole tenant removed it.
     Flushed,
 }
 
-/// Whether a read counts as a use, which eviction hears of.
+/// Whether eviction counts a read as a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// A use.
+pub enum ReadKind {
+    /// The read counts as a use.
     Use,
-    /// A look that leaves no trace.
+    /// The read leaves no trace.
     Peek,
 }
 
-/// Why nothing was stored. The old item of that key is untouched; removing it is the caller's choice.
+/// Why nothing was stored. The old item of that key is untouched. The caller decides whether to remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// Larger than `item_max`.
+pub enum ItemRefused {
+    /// The item is larger than `item_max`.
     #[error("larger than the largest item")]
     TooLarge,
-    /// No memory, and nothing may be evicted for it.
+    /// No memory is free, and nothing may be evicted for the item.
     #[error("no memory for it")]
     NoMemory,
 }
@@ -330,70 +333,70 @@ pub enum Refused {
 /// Marks that the memcached meta protocol keeps with an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Invalidated but still served (`md I`).
+    /// The item is invalidated but still served (`md I`).
     pub stale: bool,
-    /// Some reader was already told to refresh it.
+    /// A reader has already been told to refresh the item.
     pub token_sent: bool,
-    /// The key was given in base64 and is returned so.
+    /// The client gave the key in base64 and gets it back in base64.
     pub binary_key: bool,
 }
 
-/// How a new item gets its cas unique.
+/// How a new item gets its cas unique (memcached's version number of a value).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewCas {
-    /// A new one, which nobody is told.
+    /// The store makes a new one, and no client learns it.
     Fresh,
-    /// A new one, which the client is told: it then stays until the value changes.
-    Told,
-    /// That of the item it replaces (touch, marks).
+    /// The store makes a new one, and the client learns it. It then stays until the value changes.
+    Reported,
+    /// The item keeps that of the item it replaces (touch, marks).
     Keep,
-    /// This one (meta flag `E`).
+    /// The item gets this one (meta flag `E`).
     Is(u64),
 }
 
 /// An item to be stored.
 #[derive(Clone, Copy, Debug)]
 pub struct NewItem<'a> {
-    /// Client flags, as the client gave them.
+    /// Client flags, unchanged.
     pub flags: u32,
-    /// When it ceases to be.
+    /// When it expires.
     pub expiry: Expiry,
     /// Marks of the meta protocol.
     pub marks: Marks,
     /// How it gets its cas unique.
     pub cas: NewCas,
-    /// The value, in pieces that are put together.
+    /// The value, as pieces that the store joins.
     pub value: &'a [&'a [u8]],
 }
 
-/// How much to give back, and how.
+/// How much memory to release, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Release {
-    /// At least this much, where there is as much.
+    /// Release at least this much, if there is as much.
     pub amount: Bytes,
-    /// How blocks are chosen.
+    /// How the store chooses blocks.
     pub mode: ReleaseMode,
-    /// From this tenant only.
+    /// Release memory of this tenant only.
     pub tenant: Option<TenantId>,
 }
 
 /// What a release did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Released {
+pub struct ReleaseOutcome {
     /// Bytes that left the process.
     pub bytes: Bytes,
     /// Items that were lost and had not expired.
     pub items_lost: u64,
     /// Their bytes, keys and values.
     pub bytes_lost: Bytes,
-    /// Bytes that were copied together to survive.
+    /// Bytes that the store copied together, so that they survive.
     pub bytes_kept: Bytes,
     /// Pages that were lost.
     pub pages_lost: Pages,
 }
 
-impl AddAssign for Released {
-    fn add_assign(&mut self, more: Released) {
+impl AddAssign for ReleaseOutcome {
+    fn add_assign(&mut self, more: ReleaseOutcome) {
         self.bytes += more.bytes;
         self.items_lost += more.items_lost;
         self.bytes_lost += more.bytes_lost;
@@ -402,44 +405,45 @@ impl AddAssign for Released {
     }
 }
 
-/// One tenant, now.
+/// One tenant at this moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantFigures {
     /// Its number.
     pub id: TenantId,
     /// What the owner grants to it.
     pub settings: TenantSettings,
-    /// Blocks it owns, in bytes.
+    /// Bytes of the blocks that it owns.
     pub held: Bytes,
-    /// Live item bytes: heads, keys and values.
+    /// Bytes of its live items: heads, keys and values.
     pub used: Bytes,
     /// Live items.
     pub items: u64,
-    /// Items evicted to make room, since the start.
+    /// Items that were evicted to make room, since the start.
     pub evictions: u64,
-    /// Of these, evicted for items that the tenant itself stored: not when it was shrunk, nor for others.
+    /// Of these, items evicted for items that the tenant itself stored. Evictions for a shrink or for other tenants do
+    /// not count.
     pub displaced: u64,
     /// Of these, items that no read ever hit.
     pub evicted_unfetched: u64,
-    /// Expired and flushed items whose memory was taken back, since the start.
+    /// Expired and flushed items whose memory was reclaimed, since the start.
     pub reclaimed: u64,
     /// Of these, items that no read ever hit.
     pub expired_unfetched: u64,
-    /// What the policy allows it now, if it says so.
+    /// What the policy allows it now. `None` if no policy has set a target.
     pub target: Option<Bytes>,
     /// Its pages.
     pub pages: PageFigures,
-    /// Its pools, handles on shared ones among them.
+    /// Its pools, including its handles on shared pools.
     pub pools: u32,
     /// Which eviction was chosen for its ephemeral pages.
     pub eviction: EvictionKind,
-    /// Which one they have: never [`EvictionKind::Auto`].
+    /// The eviction that its ephemeral pages have. This is never [`EvictionKind::Auto`].
     pub ruling_eviction: EvictionKind,
     /// Whether its new pages are refused.
     pub is_frozen: bool,
-    /// What it gave for others' puts, since the start.
+    /// Bytes that it gave up for other tenants' puts, since the start.
     pub gave: Bytes,
-    /// What it got from others for its own puts, since the start.
+    /// Bytes that it got from other tenants for its own puts, since the start.
     pub got: Bytes,
     /// Mortar's fairness f = (held ÷ limit) ÷ (weight ÷ sum of weights).
     pub fairness: f64,
@@ -450,15 +454,15 @@ pub struct TenantFigures {
 pub struct StoreFigures {
     /// What the arena may hold.
     pub limit: Bytes,
-    /// What it holds: tenants' blocks, index and free list.
+    /// What the arena holds: tenants' blocks, the index and the free list.
     pub held: Bytes,
     /// Of that, blocks on the free list.
     pub free: Bytes,
-    /// Of that, blocks that nobody owns any more and somebody may still read.
+    /// Of that, blocks that nobody owns any more and that a reader may still see.
     pub limbo: Bytes,
     /// Of that, blocks of the hash index.
     pub index: Bytes,
-    /// Of the limit, what no tenant may take, so that eviction always can.
+    /// Of the limit, the part that no tenant may take, so that eviction always can run.
     pub reserve: Bytes,
     /// Live item bytes.
     pub used: Bytes,
@@ -466,65 +470,66 @@ pub struct StoreFigures {
     pub items: u64,
 }
 
-/// One pool of pages, now.
+/// One pool of pages at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolFigures {
-    /// Which.
+    /// The pool.
     pub id: PoolId,
-    /// Whose it is. A shared pool is its account's.
+    /// Its tenant. A shared pool belongs to the tenant that is charged for it.
     pub tenant: TenantId,
-    /// Its pages in memory; of a handle on a shared pool none. Those of memory that was released just now may count until it is swept.
+    /// Its pages in memory. A handle on a shared pool counts none. Pages of memory that was just released may count
+    /// until the store has swept it.
     pub pages: Pages,
-    /// Handles on it, of tenants that share it.
+    /// Handles that tenants have on it, if it is shared.
     pub sharers: u32,
 }
 
-/// The store, now, with its tenants and pools.
+/// The store at this moment, with its tenants and pools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AllFigures {
-    /// The whole of it.
+    /// The store as a whole.
     pub store: StoreFigures,
     /// Each tenant.
     pub tenants: Vec<TenantFigures>,
-    /// Each pool, in the order of their places.
+    /// Each pool, in the order of their slots.
     pub pools: Vec<PoolFigures>,
 }
 
 /// Why a tenant could not be added or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TenantError {
-    /// The name is taken.
+    /// Another tenant has the name.
     #[error("a tenant of that name exists already")]
     Exists,
-    /// No tenant of that number.
+    /// No tenant has that number.
     #[error("no such tenant")]
     Unknown,
-    /// The table is full.
+    /// The table of tenants is full.
     #[error("{0} tenants are the most a daemon serves at a time: remove one that nobody needs")]
     TooMany(usize),
-    /// A floor above the ceiling.
+    /// The floor is above the ceiling.
     #[error("the floor is above the ceiling")]
     FloorAboveCeiling,
-    /// A weight of zero.
+    /// The weight is zero.
     #[error("a weight is at least 1")]
     NoWeight,
 }
 
-/// The smallest arena: a block each for the index, eviction and what is written, and some to choose among.
+/// The smallest arena. It has one block each for the index, for eviction and for writes, and a few to choose among.
 pub const ARENA_MIN: Bytes = Bytes::mib(16);
 
-/// Keys that a worker can expect at once.
-pub const EXPECTED_MAX: usize = 16;
+/// The most keys that a worker can prefetch at once.
+pub const PREFETCHED_KEYS_MAX: usize = 16;
 
 /// The most threads that may read or write at once.
 pub(crate) const WORKERS_MAX: usize = 512;
 
-/// No place for one more worker.
+/// The store has no room for another worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{WORKERS_MAX} workers are the most a store serves")]
 pub struct TooManyWorkers;
 
-/// One item, for as long as its worker holds it still.
+/// One item, while its worker is pinned and the item stays in place.
 pub struct Item<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: Value<'a>,
@@ -547,22 +552,22 @@ impl<'a> Item<'a> {
         &self.value
     }
 
-    /// Client flags.
+    /// The client flags.
     pub fn flags(&self) -> u32 {
         self.flags
     }
 
-    /// When it ceases to be.
+    /// When it expires.
     pub fn expiry(&self) -> Expiry {
         self.expiry
     }
 
-    /// Marks of the meta protocol.
+    /// The marks of the meta protocol.
     pub fn marks(&self) -> Marks {
         self.marks
     }
 
-    /// Its cas unique. Asking makes it lasting: it stays until the value changes.
+    /// Its cas unique. A caller that asks makes it stay until the value changes.
     pub fn cas(&self) -> u64 {
         (self.cas)()
     }
@@ -578,16 +583,16 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A value: one piece, or the chunks of a large one.
+/// A value: one piece, or the chunks of a large value.
 pub enum Value<'a> {
-    /// In one piece.
+    /// One piece.
     Whole(&'a [u8]),
-    /// In chunks, in their order.
+    /// The chunks, in order.
     Chunks(Vec<&'a [u8]>),
 }
 
 impl<'a> Value<'a> {
-    /// Bytes in all.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         self.pieces().iter().map(|piece| piece.len()).sum()
     }

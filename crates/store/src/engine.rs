@@ -1,60 +1,61 @@
-//! What the engines have in common: blocks of tenants, which they give up again.
+//! What the engines have in common: they hold blocks of tenants and give them up again.
 //!
-//! An engine is asked for blocks, never for an item or a page: reading, putting and getting are its own.
+//! This interface is about blocks, never about an item or a page. Each engine has its own reads, puts and gets.
 
 use sublet_types::Second;
 
 use crate::arena::BlockList;
 use crate::loss::Loss;
-use crate::release_order::Way;
+use crate::pinned_thread::PinnedThread;
+use crate::release_order::ReleaseMethod;
 use crate::tenants::Tenant;
-use crate::thread::Thread;
 
-/// Why blocks are given up.
+/// Why an engine gives up blocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Cause {
-    /// A put needs one, and waits for no disk (R-P5): what persistent pages are in stays.
+pub(crate) enum ReclaimCause {
+    /// A put needs a block, and a put waits for no disk (R-P5). Blocks with persistent pages stay.
     Put,
-    /// Others' floors need what persistent pages are in; nothing else goes.
+    /// Other tenants' floors need blocks that persistent pages are in. No other block goes.
     Floors,
-    /// The host needs them, or their tenant has more than it may.
-    Release(Way),
+    /// The host needs the blocks, or their tenant has more than it may have.
+    Release(ReleaseMethod),
 }
 
-/// An engine: what it keeps lies in blocks of the arena, each of one tenant.
+/// An engine keeps its content in blocks of the arena. Each block belongs to one tenant.
 pub(crate) trait Engine {
-    /// Blocks that it holds for itself: an index.
+    /// The number of blocks that the engine holds for itself, such as an index.
     fn own_blocks(&self) -> usize;
 
-    /// A tenant's blocks that may go for a put. None of one that never had any.
+    /// The tenant's blocks that may go for a put. `None` if the tenant never had one.
     fn blocks_of(&self, tenant: &Tenant) -> Option<&BlockList>;
 
-    /// How many these are.
+    /// The number of these blocks.
     fn held(&self, tenant: &Tenant) -> u32 {
         self.blocks_of(tenant).map_or(0, BlockList::len)
     }
 
-    /// Has a tenant give up so many blocks, or all that it has. The thread is pinned and holds no lock.
-    fn give(
+    /// Makes a tenant give up this many blocks, or all that it has. The thread is pinned and holds no lock.
+    fn reclaim_blocks(
         &self,
         tenant: &Tenant,
         blocks: u32,
-        cause: Cause,
+        cause: ReclaimCause,
         now: Second,
-        thread: &dyn Thread,
+        thread: &dyn PinnedThread,
     ) -> Loss;
 
-    /// Does a little of what it owes for what has been given up: about a millisecond. Says whether there is more. The thread is pinned.
+    /// Does about a millisecond of the work that is left over from blocks that were given up. Returns whether there is
+    /// more. The thread is pinned.
     fn chores(&self, now: Second) -> bool;
 
-    /// What is to be done once a second. The thread is pinned and holds no lock.
-    fn chores_of_second(&self, now: Second, thread: &dyn Thread);
+    /// Does the work that is due once per second. The thread is pinned and holds no lock.
+    fn chores_each_second(&self, now: Second, thread: &dyn PinnedThread);
 }
 
-/// All engines, each in its place.
+/// All engines, each at its fixed index.
 pub(crate) type Engines<'a> = [&'a dyn Engine; ENGINES];
 
-/// How many there are.
+/// The number of engines.
 pub(crate) const ENGINES: usize = 2;
 
 /// Blocks that engines hold for themselves.

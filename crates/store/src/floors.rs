@@ -1,13 +1,13 @@
-//! Floors: what no tenant loses to another.
+//! Floors: the memory that no tenant loses to another.
 //!
-//! A floor is kept in blocks, rounded up. Where all floors together are more than there is, each is cut in proportion. Persistent
-//! pages cannot go for a put, so they must not come into blocks that others' floors may need:
+//! A floor is kept in blocks, rounded up. If all floors together exceed what there is, each is cut in proportion.
+//! Persistent pages cannot be evicted for a put. So they must not enter blocks that other tenants' floors may need:
 //!
 //! ```text
 //!   Σ max(floor, blocks of persistent pages)  ≤  blocks that tenants may hold
 //! ```
 //!
-//! While that holds, and a tenant is below its floor, a block is free or somebody has one to give.
+//! While that holds and a tenant is below its floor, a block is free or some tenant has one to give.
 
 use sublet_types::Bytes;
 
@@ -20,30 +20,30 @@ pub(crate) struct Capacity {
     pub(crate) blocks: u32,
 }
 
-/// Every tenant's floor, as far as there is room for it.
+/// Every tenant's floor, cut to the room that there is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Floors {
     room: Capacity,
-    /// What counts as one.
-    which: Which,
-    /// Blocks that all of them ask for.
-    asked: u64,
+    /// What counts as a floor.
+    kind: FloorKind,
+    /// Blocks that all floors ask for together.
+    requested: u64,
 }
 
 /// Which floors are meant.
 #[derive(Clone, Copy, Debug)]
-enum Which {
-    /// Those that the owner promised.
+enum FloorKind {
+    /// The floors that the owner promised.
     Promised,
-    /// These, and what tenants keep where all memory is one pool.
+    /// These, and what tenants keep if all memory is one pool.
     Kept,
 }
 
-impl Which {
+impl FloorKind {
     fn of(self, tenant: &Tenant) -> u32 {
         match self {
-            Which::Promised => tenant.promised_blocks(),
-            Which::Kept => tenant.floor_blocks(),
+            FloorKind::Promised => tenant.promised_blocks(),
+            FloorKind::Kept => tenant.floor_blocks(),
         }
     }
 }
@@ -51,16 +51,16 @@ impl Which {
 impl Floors {
     /// Blocks of a tenant's floor.
     pub(crate) fn of(&self, tenant: &Tenant) -> u32 {
-        let floor = self.which.of(tenant);
-        if self.asked <= u64::from(self.room.blocks) {
+        let floor = self.kind.of(tenant);
+        if self.requested <= u64::from(self.room.blocks) {
             return floor;
         }
-        (u64::from(floor) * u64::from(self.room.blocks) / self.asked) as u32
+        (u64::from(floor) * u64::from(self.room.blocks) / self.requested) as u32
     }
 
-    /// Blocks that all floors ask for.
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked
+    /// Blocks that all floors ask for together.
+    pub(crate) fn requested(&self) -> u64 {
+        self.requested
     }
 
     /// Whether a tenant holds less than its floor.
@@ -68,38 +68,38 @@ impl Floors {
         tenant.held() < self.of(tenant)
     }
 
-    /// Blocks of a tenant that no other may have.
+    /// Blocks of a tenant that no other tenant may take.
     pub(crate) fn keeps(&self, tenant: &Tenant) -> u32 {
         self.of(tenant).max(tenant.pinned())
     }
 
-    /// Whether a tenant has a block that may go to another, beside those that it is about to give.
+    /// Whether a tenant has a block that another may take, beyond those that are already reserved.
     pub(crate) fn may_give(&self, tenant: &Tenant) -> bool {
-        tenant.spare(self.keeps(tenant)) > 0
+        tenant.spare_blocks(self.keeps(tenant)) > 0
     }
 }
 
 impl Tenants {
-    /// What each tenant keeps of its blocks where another needs one, where there is so much room.
+    /// What each tenant keeps in this room if another tenant needs a block.
     pub(crate) fn floors(&self, room: Capacity) -> Floors {
-        self.floors_of(Which::Kept, room)
+        self.floors_of(FloorKind::Kept, room)
     }
 
-    /// The floors that the owner promised, where there is so much room.
+    /// The floors that the owner promised, cut to this room.
     pub(crate) fn promised(&self, room: Capacity) -> Floors {
-        self.floors_of(Which::Promised, room)
+        self.floors_of(FloorKind::Promised, room)
     }
 
-    fn floors_of(&self, which: Which, room: Capacity) -> Floors {
+    fn floors_of(&self, which: FloorKind, room: Capacity) -> Floors {
         let floors = self.iter().map(|tenant| which.of(tenant));
         Floors {
             room,
-            which,
-            asked: floors.map(u64::from).sum(),
+            kind: which,
+            requested: floors.map(u64::from).sum(),
         }
     }
 
-    /// Whether a tenant may have another block of persistent pages, with all floors kept.
+    /// Whether a tenant may have another block of persistent pages while all floors are kept.
     pub(crate) fn may_pin(&self, tenant: &Tenant, room: Capacity) -> bool {
         let floors = self.promised(room);
         let kept = |other: &Tenant| {
@@ -110,8 +110,9 @@ impl Tenants {
             || self.iter().map(kept).sum::<u64>() <= u64::from(room.blocks)
     }
 
-    /// Blocks of persistent pages that stand on others' floors, and whose they are: a floor was raised, or there is less room than
-    /// there was. First those of who has most above its own floor for its weight.
+    /// Blocks of persistent pages that stand on other tenants' floors, and the tenant that owns them. This happens
+    /// after a floor was raised or the room shrank. The tenant that has most above its own floor for its weight comes
+    /// first.
     pub(crate) fn pinned_on_floors(&self, room: Capacity) -> Option<(&Tenant, u32)> {
         let floors = self.promised(room);
         let above = |tenant: &Tenant| tenant.pinned().saturating_sub(floors.of(tenant));
@@ -138,7 +139,7 @@ pub struct FloorFigures {
 }
 
 impl FloorFigures {
-    /// By how much they are too much; then each is cut in proportion.
+    /// By how much the floors exceed the room. Each floor is then cut in proportion.
     pub fn short(&self) -> Bytes {
         self.asked - self.room
     }
@@ -146,7 +147,7 @@ impl FloorFigures {
 
 #[cfg(test)]
 mod tests {
-    use sublet_types::{Giving, TenantSettings, Weight};
+    use sublet_types::{GiveWayOrder, TenantSettings, Weight};
 
     use super::*;
 
@@ -174,7 +175,7 @@ mod tests {
         let tenants = Tenants::new(BLOCK);
         let swap = add(&tenants, "swap", None);
         let cache = add(&tenants, "cache", None);
-        cache.set_guard(Some(all), Giving::ByAge);
+        cache.set_guard(Some(all), GiveWayOrder::ByAge);
         assert_eq!(tenants.floors(ROOM).of(cache), 64);
         assert_eq!(tenants.promised(ROOM).of(cache), 0);
         assert!(tenants.may_pin(swap, ROOM));

@@ -1,24 +1,24 @@
-//! Who gives way when a block is needed and none is free.
+//! Chooses the tenant that gives way when a block is needed and none is free.
 
-use sublet_types::Giving;
+use sublet_types::GiveWayOrder;
 
 use crate::floors::{Capacity, Floors};
 use crate::tenants::{Tenant, Tenants};
 
-/// Where all memory is one pool, another tenant's oldest goes only if one part in so many of the arena was written between it and the
-/// putter's own: a block that moves takes warm neighbours along.
+/// The age margin if all memory is one pool. Another tenant's oldest goes only if more than this fraction of the arena
+/// was written between it and the putter's own oldest. A block that moves takes warm neighbours along.
 const OLDER_BY_ONE_IN: u64 = 32;
 
-/// Who gives way.
+/// The tenant that gives way.
 #[derive(Clone, Copy)]
 pub(crate) struct Giver<'a> {
     pub(crate) tenant: &'a Tenant,
-    /// Blocks that it keeps; `None` where it makes room for itself.
+    /// Blocks that it keeps. `None` if it makes room for itself.
     keeps: Option<u32>,
 }
 
 impl<'a> Giver<'a> {
-    /// Who makes room for itself.
+    /// A tenant that makes room for itself.
     pub(crate) fn itself(tenant: &'a Tenant) -> Giver<'a> {
         Giver {
             tenant,
@@ -26,47 +26,50 @@ impl<'a> Giver<'a> {
         }
     }
 
-    /// Has it be about to give blocks, `wanted` at the most: nobody else counts on them from then on. `None` where others took what
-    /// it had to give since it was chosen.
-    pub(crate) fn pledge(self, wanted: u32) -> Option<Pledge<'a>> {
+    /// Reserves up to `wanted` blocks of the giver, so that nobody else counts on them. Returns `None` if others took
+    /// what it had to give since it was chosen.
+    pub(crate) fn reserve_blocks(self, wanted: u32) -> Option<BlockReservation<'a>> {
         let blocks = match self.keeps {
-            None => return Some(Pledge::of_itself(wanted)),
-            Some(keeps) => self.tenant.pledge(wanted, keeps),
+            None => return Some(BlockReservation::of_itself(wanted)),
+            Some(keeps) => self.tenant.reserve_blocks(wanted, keeps),
         };
-        (blocks > 0).then_some(Pledge {
+        (blocks > 0).then_some(BlockReservation {
             blocks,
-            giver: Some(self.tenant),
+            reserved_at: Some(self.tenant),
         })
     }
 }
 
-/// Blocks that a tenant is about to give. No more than these, and none once this is dropped.
-pub(crate) struct Pledge<'a> {
+/// Blocks that a tenant is about to give. It gives no more than these, and the reservation ends when this is dropped.
+pub(crate) struct BlockReservation<'a> {
     pub(crate) blocks: u32,
-    /// Who counts them as pledged.
-    giver: Option<&'a Tenant>,
+    /// The tenant that counts them as reserved.
+    reserved_at: Option<&'a Tenant>,
 }
 
-impl Pledge<'_> {
+impl BlockReservation<'_> {
     fn of_itself(blocks: u32) -> Self {
-        Pledge {
+        BlockReservation {
             blocks,
-            giver: None,
+            reserved_at: None,
         }
     }
 }
 
-impl Drop for Pledge<'_> {
+impl Drop for BlockReservation<'_> {
     fn drop(&mut self) {
-        if let Some(giver) = self.giver {
-            giver.redeem(self.blocks);
+        if let Some(giver) = self.reserved_at {
+            giver.release_reservation(self.blocks);
         }
     }
 }
 
 impl Tenants {
-    /// Who gives way when `putter` needs a block; perhaps itself. Who has nothing or is below its floor gets its block from
-    /// another in any case. Nobody is brought below its floor for another, and nobody is asked for what persistent pages are in.
+    /// The tenant that gives way when `putter` needs a block. This may be the putter itself.
+    ///
+    /// - A putter that holds nothing or is below its floor gets its block from another tenant in any case.
+    /// - No tenant goes below its floor for another.
+    /// - No tenant gives blocks that persistent pages are in.
     pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> Giver<'a> {
         match putter.is_pooled() {
             true => self.oldest_gives_way(putter, room),
@@ -74,7 +77,7 @@ impl Tenants {
         }
     }
 
-    /// The tenant with the largest fairness, if it is ahead of the putter by more than a block (Mortar §5.2).
+    /// The tenant that holds most for its weight, if it is ahead of the putter by more than a block (Mortar §5.2).
     pub(crate) fn largest_gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> Giver<'a> {
         let floors = self.floors(room);
         let by_weight = |a: &&Tenant, b: &&Tenant| a.per_weight(0).total_cmp(&b.per_weight(0));
@@ -85,12 +88,13 @@ impl Tenants {
         giver(largest.filter(gives), putter, &floors)
     }
 
-    /// The tenant that gives before others do, or whose next to go is the oldest, if the putter does not come before it.
+    /// The tenant that gives way first. This is one that gives before others do, or the one whose next victim is
+    /// oldest. It is the putter itself if no other comes before it.
     fn oldest_gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> Giver<'a> {
         let floors = self.floors(room);
         let margin = u64::from(room.blocks) * room.block_bytes as u64 / OLDER_BY_ONE_IN;
         let place = |tenant: &Tenant| match tenant.is_gone() {
-            true => (Giving::First, 0),
+            true => (GiveWayOrder::First, 0),
             false => (tenant.giving(), tenant.tails.oldest()),
         };
         let (own, own_oldest) = place(putter);
@@ -116,12 +120,12 @@ impl Tenants {
     }
 }
 
-/// Whether who needs a block gets it from another however those stand.
+/// Whether a putter gets its block from another tenant, whatever the others hold.
 fn has_a_claim(putter: &Tenant, floors: &Floors) -> bool {
     putter.held() == 0 || floors.is_below(putter)
 }
 
-/// Another, if there is one, or the putter itself.
+/// The other tenant, if there is one, or the putter itself.
 fn giver<'a>(other: Option<&'a Tenant>, putter: &'a Tenant, floors: &Floors) -> Giver<'a> {
     match other {
         None => Giver::itself(putter),
@@ -145,7 +149,7 @@ mod tests {
         blocks: 64,
     };
 
-    /// A tenant of one pool, which keeps four blocks, holds some and has a tail.
+    /// A tenant of one pool that keeps four blocks, holds some and has a tail.
     fn pooled(tenants: &Tenants, name: &str, held: u32, tail: u64) -> TenantId {
         let settings = TenantSettings {
             name: name.parse().expect("a name"),
@@ -155,9 +159,9 @@ mod tests {
         };
         let id = tenants.add(settings).expect("added");
         let tenant = tenants.get(id).expect("there");
-        tenant.set_guard(Some(Bytes(4 * BLOCK as u64)), Giving::ByAge);
+        tenant.set_guard(Some(Bytes(4 * BLOCK as u64)), GiveWayOrder::ByAge);
         (0..held).for_each(|_| tenant.gained_block());
-        tenant.tails.note_page(tail * BLOCK as u64);
+        tenant.tails.record_page(tail * BLOCK as u64);
         id
     }
 
@@ -183,7 +187,7 @@ mod tests {
         let old = pooled(&tenants, "old", 8, 100);
         let gives_first = |id, kept: u64| {
             let tenant = tenants.get(id).expect("there");
-            tenant.set_guard(Some(Bytes(kept * BLOCK as u64)), Giving::First);
+            tenant.set_guard(Some(Bytes(kept * BLOCK as u64)), GiveWayOrder::First);
         };
         let giver = |id| {
             let putter = tenants.get(id).expect("there");
@@ -216,17 +220,22 @@ mod tests {
         let putter = tenants.get(pooled(&tenants, "putter", 8, 900));
         let giver = || tenants.gives_way(putter.expect("there"), ROOM);
         let chosen = giver();
-        let first = giver().pledge(8).expect("it has two");
+        let first = giver().reserve_blocks(8).expect("it has two");
         assert_eq!(first.blocks, 2);
         assert_ne!(giver().tenant.id, old.id);
-        assert!(chosen.pledge(1).is_none(), "they went meanwhile");
+        assert!(chosen.reserve_blocks(1).is_none(), "they went meanwhile");
         drop(first);
         assert_eq!(giver().tenant.id, old.id);
-        let one = giver().pledge(1).expect("it has two");
-        let other = giver().pledge(8).expect("it has another");
+        let one = giver().reserve_blocks(1).expect("it has two");
+        let other = giver().reserve_blocks(8).expect("it has another");
         assert_eq!((one.blocks, other.blocks), (1, 1));
         let itself = Giver::itself(old);
-        assert_eq!(itself.pledge(9).map(|pledge| pledge.blocks), Some(9));
+        assert_eq!(
+            itself
+                .reserve_blocks(9)
+                .map(|reservation| reservation.blocks),
+            Some(9)
+        );
     }
 
     #[test]
@@ -237,7 +246,7 @@ mod tests {
             .get(pooled(&tenants, "putter", 8, 900))
             .expect("there");
         let keeps = |bytes| {
-            part.set_guard(Some(Bytes(bytes)), Giving::ByAge);
+            part.set_guard(Some(Bytes(bytes)), GiveWayOrder::ByAge);
             tenants.gives_way(putter, ROOM).tenant.id == putter.id
         };
         assert_eq!(

@@ -1,13 +1,13 @@
-//! The memory of Sublet: the arena, the items and pages in it, the tenants who own them, and release.
+//! The memory of Sublet: the arena, the items and pages in it, the tenants that own them, and release.
 //!
-//! The store knows no world: seconds, seeds and bytes are arguments, and memory comes in through one
-//! small trait ([`Memory`]).
+//! The store reads no clock and calls no operating system. Callers pass seconds, seeds and bytes as arguments. Memory
+//! comes from one small trait ([`Memory`]).
 
 #![deny(unsafe_code)]
 
 mod api;
 mod arena;
-pub mod disk;
+pub mod disk_caching;
 mod engine;
 pub mod eviction;
 mod floors;
@@ -15,11 +15,12 @@ mod frames;
 mod giving;
 mod items;
 mod loss;
-mod notes;
 mod pages;
+mod pinned_thread;
 mod reclaim;
 mod release;
 mod release_order;
+mod sample_log;
 mod save;
 mod settings;
 mod store;
@@ -27,17 +28,16 @@ mod tails;
 mod tenants;
 #[cfg(test)]
 mod tests;
-mod thread;
 mod worker;
 
 pub use api::*;
 #[cfg(any(test, feature = "fake"))]
 pub use arena::fake;
-pub use arena::{Blank, Exhausted, Mapped, Memory};
+pub use arena::{KernelOutOfMemory, MappedMemory, Memory, UnwrittenPage};
 pub use floors::FloorFigures;
-pub use items::{Entry, Evicted, EvictionListener, ItemUse, LISTENER_WAITING_MAX};
+pub use items::{Entry, EvictedItem, EvictionListener, ItemUse, LISTENER_WAITING_MAX};
 pub use pages::{Removal, SHARERS_MAX};
-pub use release_order::{BlockOrder, Candidate};
+pub use release_order::{BlockOrder, ReleaseCandidate};
 pub use settings::{PageSettings, StoreSettings};
 pub use store::Store;
 pub use worker::{Pin, Worker};

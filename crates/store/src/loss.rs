@@ -1,16 +1,16 @@
-//! What giving blocks up cost.
+//! What it costs to give blocks up.
 
-/// What went with blocks that were given up, and what was copied to survive.
+/// What was lost with blocks that were given up, and what was copied to survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) blocks: u32,
-    /// Items that went.
+    /// Items that were lost.
     pub(crate) items: u64,
-    /// Pages that went.
+    /// Pages that were lost.
     pub(crate) pages: u64,
     /// Bytes of both.
     pub(crate) bytes: u64,
-    /// Bytes that were copied together, or to disk.
+    /// Bytes that were copied together or to disk.
     pub(crate) bytes_kept: u64,
 }
 

@@ -1,26 +1,26 @@
-//! Where a block comes from when one is needed: who gives way, which of its engines gives, and what is tried before.
+//! Finds a block when one is needed: which tenant gives way, which of its engines gives, and what is tried first.
 
 use sublet_types::Second;
 
 use crate::arena::Arena;
-use crate::engine::{Cause, Engines, own_blocks};
+use crate::engine::{Engines, ReclaimCause, own_blocks};
 use crate::floors::Capacity;
 use crate::giving::Giver;
+use crate::pinned_thread::PinnedThread;
 use crate::tenants::{Tenant, Tenants};
-use crate::thread::Thread;
 
-/// Times that a writer lets others run before it gives up hope of room: readers that hold blocks back
-/// leave after microseconds, but may be off their core for as long as the machine is busy.
+/// How often a writer yields before it gives up. Readers that hold blocks back leave after microseconds. But a reader
+/// may be off its core for as long as the machine is busy.
 const WAITS_MAX: u32 = 1_000_000;
 
-/// One engine of a tenant gives a block to another when its coldest block is colder by this factor: so that blocks do not go to and
-/// fro.
+/// An engine of a tenant gives a block to another engine only if its coldest block is colder by this factor. Otherwise
+/// blocks would go to and fro.
 const WORTH_FACTOR: u32 = 2;
 
-/// Blocks of persistent pages that make way for floors in one call of the chores.
+/// Blocks of persistent pages that one call of the chores moves out for floors.
 const FLOORS_PIECE: u32 = 8;
 
-/// What tenants may hold together: what is neither an engine's own nor kept for eviction.
+/// What tenants may hold together. This leaves out the engines' own blocks and the reserve for eviction.
 pub(crate) fn capacity(arena: &Arena, engines: &Engines<'_>) -> Capacity {
     let nobodys = (own_blocks(engines) + arena.reserve()) as u32;
     Capacity {
@@ -29,42 +29,42 @@ pub(crate) fn capacity(arena: &Arena, engines: &Engines<'_>) -> Capacity {
     }
 }
 
-/// Whether a tenant can have so many blocks more at once.
+/// Whether a tenant can have this many more blocks at once.
 pub(crate) fn has_room(arena: &Arena, tenant: &Tenant, blocks: u32) -> bool {
     arena.ready() >= blocks + arena.reserve() as u32 && !tenant.is_at_limit(blocks)
 }
 
-/// Whose need of blocks it is.
+/// A tenant's need of blocks.
 #[derive(Clone, Copy)]
-pub(crate) struct Need<'a> {
+pub(crate) struct BlockRequest<'a> {
     pub(crate) tenant: &'a Tenant,
-    /// The place of the engine that needs them among all engines.
+    /// The index of the engine that needs the blocks.
     pub(crate) engine: usize,
-    /// Whether they cannot go for a put any more.
+    /// Whether the blocks can no longer go for a put.
     pub(crate) pins: bool,
 }
 
 /// What to try next for a tenant that needs blocks.
-enum Step {
+enum ReclaimStep {
     /// The arena may hold more.
     Grow,
     /// An engine holds blocks for itself that it does not need.
     Tidy,
-    /// Blocks come free by themselves.
+    /// Blocks come free on their own.
     Wait,
-    /// Somebody gives blocks up.
+    /// A tenant gives blocks up.
     Evict,
-    /// It can never have them.
+    /// The tenant can never have the blocks.
     Hopeless,
 }
 
-/// A thread in search of blocks: pinned, with no lock held.
+/// A thread that looks for blocks. It is pinned and holds no lock.
 #[derive(Clone, Copy)]
 pub(crate) struct Reclaim<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) tenants: &'a Tenants,
     pub(crate) engines: Engines<'a>,
-    pub(crate) thread: &'a dyn Thread,
+    pub(crate) thread: &'a dyn PinnedThread,
     pub(crate) now: Second,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Reclaim<'a> {
         capacity(self.arena, &self.engines)
     }
 
-    /// Whose blocks go so that a tenant gets some.
+    /// The tenant that gives way so that `tenant` gets blocks.
     pub(crate) fn giver(&self, tenant: &'a Tenant, blocks: u32) -> Giver<'a> {
         match tenant.is_at_limit(blocks) || self.tenants.are_one() {
             true => Giver::itself(tenant),
@@ -81,12 +81,12 @@ impl<'a> Reclaim<'a> {
         }
     }
 
-    /// Finds a block, which `open` takes from the free list. False if none is to be had: then what needs it has to make do with what its
-    /// tenant has.
-    pub(crate) fn block(&self, need: Need<'a>, open: impl Fn() -> bool) -> bool {
+    /// Makes a block free, which `open` then takes from the free list. Returns false if no block is to be had. The
+    /// tenant then has to do with what it has.
+    pub(crate) fn find_block(&self, need: BlockRequest<'a>, open: impl Fn() -> bool) -> bool {
         let (arena, tenant) = (self.arena, need.tenant);
         if tenant.is_at_limit(1) {
-            return !need.pins && self.trade(need);
+            return !need.pins && self.trade_engines(need);
         }
         if !self.may_have(need) {
             return false;
@@ -95,50 +95,53 @@ impl<'a> Reclaim<'a> {
             return true;
         }
         if arena.in_limbo() > 0 {
-            self.settle();
+            self.drain_limbo();
             return true;
         }
         let giver = match need.pins {
             false => self.tenants.gives_way(tenant, self.capacity()),
-            // The curves of persistent pages are straight lines: no order among them is better than equal shares.
+            // The curves of persistent pages are straight lines: no order among them beats equal shares.
             true => self.tenants.largest_gives_way(tenant, self.capacity()),
         };
-        // One's own are displaced singly, not a block at a time.
+        // A tenant's own pages are displaced one by one, not a block at a time.
         let gave = match giver.tenant.id == tenant.id && !need.pins {
-            true => self.trade(need),
-            false => self.give_for(need, giver),
+            true => self.trade_engines(need),
+            false => self.reclaim_from(need, giver),
         };
         if gave {
-            self.settle();
+            self.drain_limbo();
         }
         gave
     }
 
-    /// Whether another block leaves all floors as they are.
-    pub(crate) fn may_have(&self, need: Need<'_>) -> bool {
+    /// Whether all floors stay kept if the tenant gets another block.
+    pub(crate) fn may_have(&self, need: BlockRequest<'_>) -> bool {
         !need.pins || self.tenants.may_pin(need.tenant, self.capacity())
     }
 
-    /// Has another tenant, or the same, give a block. Says whether there is one more, or somebody else gives way now.
-    fn give_for(&self, need: Need<'a>, giver: Giver<'a>) -> bool {
-        let Some(_pledge) = giver.pledge(1) else {
+    /// Makes a tenant give a block. This may be the tenant that needs it. Returns whether a block came free or another
+    /// tenant gives way now.
+    fn reclaim_from(&self, need: BlockRequest<'a>, giver: Giver<'a>) -> bool {
+        let Some(_reservation) = giver.reserve_blocks(1) else {
             return true;
         };
-        let first = self.colder(giver.tenant, need.engine);
+        let first = self.colder_engine(giver.tenant, need.engine);
         let first = first.unwrap_or(need.engine);
-        self.give(need, giver.tenant, first) > 0 || self.others_give(need, giver.tenant, first) > 0
+        self.reclaim_from_engine(need, giver.tenant, first) > 0
+            || self.reclaim_from_others(need, giver.tenant, first) > 0
     }
 
-    /// Has another engine of the tenant give a block, if that is worth much less there, or if the engine that needs it has none.
-    fn trade(&self, need: Need<'a>) -> bool {
-        let from = self.colder(need.tenant, need.engine);
-        from.is_some_and(|from| self.give(need, need.tenant, from) > 0)
+    /// Makes another engine of the tenant give a block, if the block is worth much less there or if the engine in need
+    /// has none.
+    fn trade_engines(&self, need: BlockRequest<'a>) -> bool {
+        let from = self.colder_engine(need.tenant, need.engine);
+        from.is_some_and(|from| self.reclaim_from_engine(need, need.tenant, from) > 0)
     }
 
-    /// The engine, other than `own`, whose coldest block of the tenant is colder by far than the coldest of `own`; where that has none,
-    /// whichever has the coldest.
-    fn colder(&self, tenant: &Tenant, own: usize) -> Option<usize> {
-        let others = self.others(own);
+    /// The engine whose coldest block of the tenant is much colder than the coldest block of `own`. If `own` has no
+    /// block, this is the engine with the coldest one.
+    fn colder_engine(&self, tenant: &Tenant, own: usize) -> Option<usize> {
+        let others = self.other_engines(own);
         let least_heat = |n: usize| {
             let blocks = self.engines[n].blocks_of(tenant);
             blocks.and_then(|blocks| blocks.least_heat(self.arena))
@@ -149,28 +152,33 @@ impl<'a> Reclaim<'a> {
         least_heat(own).is_none_or(is_colder).then_some(coldest)
     }
 
-    fn others(&self, own: usize) -> impl Iterator<Item = usize> + use<> {
+    fn other_engines(&self, own: usize) -> impl Iterator<Item = usize> + use<> {
         (0..self.engines.len()).filter(move |n| *n != own)
     }
 
-    /// Has any engine but one give a block.
-    fn others_give(&self, need: Need<'a>, giver: &'a Tenant, but: usize) -> u32 {
-        let mut given = self.others(but).map(|n| self.give(need, giver, n));
+    /// Makes any engine but one give a block.
+    fn reclaim_from_others(&self, need: BlockRequest<'a>, giver: &'a Tenant, but: usize) -> u32 {
+        let mut given = self
+            .other_engines(but)
+            .map(|n| self.reclaim_from_engine(need, giver, n));
         given.find(|given| *given > 0).unwrap_or(0)
     }
 
-    /// Has an engine of a tenant give a block.
-    fn give(&self, need: Need<'a>, giver: &'a Tenant, engine: usize) -> u32 {
-        let loss = self.engines[engine].give(giver, 1, Cause::Put, self.now, self.thread);
+    /// Makes one engine of a tenant give a block.
+    fn reclaim_from_engine(&self, need: BlockRequest<'a>, giver: &'a Tenant, engine: usize) -> u32 {
+        let loss =
+            self.engines[engine].reclaim_blocks(giver, 1, ReclaimCause::Put, self.now, self.thread);
         giver.gave_to(need.tenant, loss.blocks);
         loss.blocks
     }
 
-    /// Makes room for so many blocks. `evict` has the engine that needs them make some by itself, at the expense of who gives way; it says
-    /// whether there is more than before. Says whether it is worth trying again.
+    /// Makes room for this many blocks. Returns whether it is worth trying again.
+    ///
+    /// `evict` makes the engine in need free some blocks itself, at the expense of the tenant that gives way. It
+    /// returns whether there are more than before.
     pub(crate) fn make_room(
         &self,
-        need: Need<'a>,
+        need: BlockRequest<'a>,
         blocks: u32,
         evict: &mut dyn FnMut(Giver<'a>) -> bool,
     ) -> bool {
@@ -178,38 +186,41 @@ impl<'a> Reclaim<'a> {
             if has_room(self.arena, need.tenant, blocks) {
                 return true;
             }
-            let more = self.colder_gives(need, blocks)
+            let more = self.reclaim_from_colder(need, blocks)
                 || self.step(need.tenant, blocks, evict)
-                || self.others_give_way(need, blocks);
+                || self.reclaim_from_any_other(need, blocks);
             if !more {
                 return has_room(self.arena, need.tenant, blocks);
             }
-            self.settle();
+            self.drain_limbo();
         }
         false
     }
 
-    /// Has another engine of who gives way give a block, if that is worth much less there.
-    fn colder_gives(&self, need: Need<'a>, blocks: u32) -> bool {
+    /// Makes another engine of the giver give a block, if the block is worth much less there.
+    fn reclaim_from_colder(&self, need: BlockRequest<'a>, blocks: u32) -> bool {
         if self.arena.may_grow() {
             return false;
         }
         let giver = self.giver(need.tenant, blocks);
-        let Some(from) = self.colder(giver.tenant, need.engine) else {
+        let Some(from) = self.colder_engine(giver.tenant, need.engine) else {
             return false;
         };
-        let pledge = giver.pledge(1);
-        pledge.is_some_and(|_pledge| self.give(need, giver.tenant, from) > 0)
+        let reservation = giver.reserve_blocks(1);
+        reservation
+            .is_some_and(|_reservation| self.reclaim_from_engine(need, giver.tenant, from) > 0)
     }
 
-    /// Has any other engine of who gives way give a block.
-    fn others_give_way(&self, need: Need<'a>, blocks: u32) -> bool {
+    /// Makes any other engine of the giver give a block.
+    fn reclaim_from_any_other(&self, need: BlockRequest<'a>, blocks: u32) -> bool {
         let giver = self.giver(need.tenant, blocks);
-        let pledge = giver.pledge(1);
-        pledge.is_some_and(|_pledge| self.others_give(need, giver.tenant, need.engine) > 0)
+        let reservation = giver.reserve_blocks(1);
+        reservation.is_some_and(|_reservation| {
+            self.reclaim_from_others(need, giver.tenant, need.engine) > 0
+        })
     }
 
-    /// Makes some room, growing where the arena may, evicting where it may not.
+    /// Makes some room. The arena grows if it may; otherwise blocks are evicted.
     fn step(
         &self,
         tenant: &'a Tenant,
@@ -217,45 +228,47 @@ impl<'a> Reclaim<'a> {
         evict: &mut dyn FnMut(Giver<'a>) -> bool,
     ) -> bool {
         match self.next_step(tenant, blocks) {
-            Step::Grow if matches!(self.arena.grow(), Ok(true)) => true,
-            Step::Hopeless => false,
-            Step::Wait => true,
-            Step::Tidy => self.engines.iter().any(|engine| engine.chores(self.now)),
-            Step::Grow | Step::Evict => evict(self.giver(tenant, blocks)),
+            ReclaimStep::Grow if matches!(self.arena.grow(), Ok(true)) => true,
+            ReclaimStep::Hopeless => false,
+            ReclaimStep::Wait => true,
+            ReclaimStep::Tidy => self.engines.iter().any(|engine| engine.chores(self.now)),
+            ReclaimStep::Grow | ReclaimStep::Evict => evict(self.giver(tenant, blocks)),
         }
     }
 
-    fn next_step(&self, tenant: &Tenant, blocks: u32) -> Step {
+    fn next_step(&self, tenant: &Tenant, blocks: u32) -> ReclaimStep {
         let limit = u64::from(self.arena.limit());
         let needed = blocks as usize + self.arena.reserve();
         let at_limit = tenant.is_at_limit(blocks);
         if !tenant.may_ever_hold(blocks) || needed as u64 > limit {
-            Step::Hopeless // not even an empty arena has room for it
+            ReclaimStep::Hopeless // not even an empty arena has room for it
         } else if !at_limit && self.arena.may_grow() {
-            Step::Grow
+            ReclaimStep::Grow
         } else if (needed + own_blocks(&self.engines)) as u64 > limit {
-            Step::Tidy // an index was made for more items than there may be now
+            ReclaimStep::Tidy // an index was made for more items than there may be now
         } else if !at_limit && self.arena.ready() as usize + self.arena.in_limbo() >= needed {
-            Step::Wait // enough was given up, and is only waiting for its last readers
+            ReclaimStep::Wait // enough was given up, and is only waiting for its last readers
         } else {
-            Step::Evict
+            ReclaimStep::Evict
         }
     }
 
-    /// Has persistent pages that stand on others' floors go to their disks, a piece a call. Says whether there are more.
+    /// Moves persistent pages that stand on other tenants' floors to their disks, one piece per call. Returns whether
+    /// there are more.
     pub(crate) fn clear_floors(&self) -> bool {
         let Some((tenant, blocks)) = self.tenants.pinned_on_floors(self.capacity()) else {
             return false;
         };
         let blocks = blocks.min(FLOORS_PIECE);
         let given = self.engines.map(|engine| {
-            let loss = engine.give(tenant, blocks, Cause::Floors, self.now, self.thread);
+            let loss =
+                engine.reclaim_blocks(tenant, blocks, ReclaimCause::Floors, self.now, self.thread);
             loss.blocks
         });
         given.iter().sum::<u32>() > 0
     }
 
-    fn settle(&self) {
-        self.thread.unpinned(&mut || self.arena.settle());
+    fn drain_limbo(&self) {
+        self.thread.try_unpinned(&mut || self.arena.drain_limbo());
     }
 }

@@ -1,44 +1,44 @@
-//! Giving memory back, and the chores that keep tenants within what they may hold.
+//! Gives memory back to the kernel, and keeps tenants within what they may hold.
 
 use std::sync::atomic::Ordering;
 
-use sublet_types::{Bytes, Pages as PageCount, Second, Shrinking, TenantId};
+use sublet_types::{Bytes, Pages as PageCount, Second, ShrinkMode, TenantId};
 
 use crate::api::*;
-use crate::engine::{Cause, ENGINES, Engine, Engines};
+use crate::engine::{ENGINES, Engine, Engines, ReclaimCause};
 use crate::loss::Loss;
-use crate::release_order::{BlockOrder, Way};
+use crate::release_order::{BlockOrder, ReleaseMethod};
 use crate::tenants::Tenant;
 use crate::worker::Worker;
 
-/// Seconds after which heat counts half.
+/// Seconds after which heat is halved.
 const HEAT_HALF_LIFE_SECS: u32 = 60;
 
-/// Free blocks beyond this go back to the kernel, a part each second.
+/// Free blocks beyond this amount go back to the kernel, a part each second.
 const FREE_KEPT: Bytes = Bytes::mib(128);
 
-/// The part of the surplus of free blocks that goes back in a second.
+/// The fraction of surplus free blocks that goes back per second.
 const SURPLUS_ONE_IN: usize = 4;
 
-/// Blocks that a tenant over its limit gives up in one call of the chores.
+/// Blocks that one call of the chores takes from a tenant over its limit.
 const LIMIT_PIECE: u32 = 32;
 
-/// Waits for readers of the last moment in vain, at the most: half a second where others want the processor, as a reader does
-/// that has lost it.
+/// The most waits for readers of an old epoch. They take half a second if others want the processor, as they do when a
+/// reader has lost it.
 const WAITS_MAX: u32 = 50_000;
 
-/// How hot a block of an engine is, and for how many blocks it stands.
-struct Heat {
+/// The heat of a block in an engine, and the number of blocks that it stands for.
+struct BlockHeat {
     heat: u32,
     engine: usize,
     blocks: f64,
 }
 
 /// How many of the `quota` coldest blocks each engine has.
-fn shares(mut heats: Vec<Heat>, quota: u32) -> [u32; ENGINES] {
+fn shares(mut heats: Vec<BlockHeat>, quota: u32) -> [u32; ENGINES] {
     heats.sort_by_key(|heat| heat.heat);
     let (mut shares, mut left) = ([0.0; ENGINES], f64::from(quota));
-    for Heat { engine, blocks, .. } in heats {
+    for BlockHeat { engine, blocks, .. } in heats {
         let take = blocks.min(left);
         shares[engine] += take;
         left -= take;
@@ -47,28 +47,28 @@ fn shares(mut heats: Vec<Heat>, quota: u32) -> [u32; ENGINES] {
 }
 
 impl Worker {
-    /// Gives memory back to the kernel. Returns after the last block has left. Not within `pinned`.
-    pub fn release(&self, release: Release, now: Second) -> Released {
-        let way = Way::of(release.mode);
+    /// Gives memory back to the kernel. Returns after the last block has left. Do not call it within `pinned`.
+    pub fn release(&self, release: Release, now: Second) -> ReleaseOutcome {
+        let way = ReleaseMethod::of(release.mode);
         self.release_from(release.tenant, release.amount, way, now)
     }
 
-    /// The same from all tenants: whole blocks, in an order of the caller's own.
-    pub fn release_by(&self, order: BlockOrder, amount: Bytes, now: Second) -> Released {
-        self.release_from(None, amount, Way::Whole(order), now)
+    /// Gives back whole blocks of all tenants, in the caller's own order.
+    pub fn release_by(&self, order: BlockOrder, amount: Bytes, now: Second) -> ReleaseOutcome {
+        self.release_from(None, amount, ReleaseMethod::Whole(order), now)
     }
 
     fn release_from(
         &self,
         tenant: Option<TenantId>,
         amount: Bytes,
-        way: Way,
+        way: ReleaseMethod,
         now: Second,
-    ) -> Released {
+    ) -> ReleaseOutcome {
         let arena = &self.store().arena;
         let wanted = u64::from(self.store().blocks(amount));
-        let before = arena.left();
-        let missing = || wanted.saturating_sub(arena.left() - before);
+        let before = arena.returned();
+        let missing = || wanted.saturating_sub(arena.returned() - before);
         let mut total = Loss::default();
         if tenant.is_none() {
             arena.give_back(missing() as usize, arena.reserve());
@@ -91,10 +91,10 @@ impl Worker {
                 std::thread::yield_now();
             }
         }
-        // Where the tenants have nothing left to give, eviction needs no reserve either.
+        // If the tenants have nothing left to give, eviction needs no reserve either.
         arena.give_back(missing() as usize, 0);
-        Released {
-            bytes: self.store().bytes((arena.left() - before) as u32),
+        ReleaseOutcome {
+            bytes: self.store().bytes((arena.returned() - before) as u32),
             items_lost: total.items,
             bytes_lost: Bytes(total.bytes),
             bytes_kept: Bytes(total.bytes_kept),
@@ -102,8 +102,8 @@ impl Worker {
         }
     }
 
-    /// Has each tenant give up its quota of blocks, the coldest of whichever engine.
-    fn shrink(&self, quotas: &[(&Tenant, u32)], way: Way, now: Second) -> Loss {
+    /// Makes each tenant give up its quota of blocks, the coldest of any engine.
+    fn shrink(&self, quotas: &[(&Tenant, u32)], way: ReleaseMethod, now: Second) -> Loss {
         let mut total = Loss::default();
         for (tenant, quota) in quotas {
             total.add(self.shrink_tenant(tenant, *quota, way, now));
@@ -111,13 +111,13 @@ impl Worker {
         total
     }
 
-    /// Each engine gives as many as it has of the coldest, and what those before it could not; the last one gives all that is left, and
-    /// the others what even that one could not.
-    fn shrink_tenant(&self, tenant: &Tenant, quota: u32, way: Way, now: Second) -> Loss {
+    /// Each engine gives as many blocks as it has of the coldest, plus those that the engines before it could not give.
+    /// The last engine gives all that is left. The others then give what it could not.
+    fn shrink_tenant(&self, tenant: &Tenant, quota: u32, way: ReleaseMethod, now: Second) -> Loss {
         let engines = self.store().engines();
         let give = |engine: &dyn Engine, blocks: u32| {
-            let cause = Cause::Release(way);
-            self.pinned(|| engine.give(tenant, blocks, cause, now, self))
+            let cause = ReclaimCause::Release(way);
+            self.pinned(|| engine.reclaim_blocks(tenant, blocks, cause, now, self))
         };
         let shares = self.shares(&engines, tenant, quota);
         let (mut total, mut wanted) = (Loss::default(), 0);
@@ -134,7 +134,8 @@ impl Worker {
         total
     }
 
-    /// How many of a tenant's `quota` coldest blocks each engine has: where it has many, as far as a thousand of them tell, others each time.
+    /// How many of a tenant's `quota` coldest blocks each engine has. If a tenant has many blocks, a thousand of them
+    /// are sampled, different ones each time.
     fn shares(&self, engines: &Engines<'_>, tenant: &Tenant, quota: u32) -> [u32; ENGINES] {
         let have_some = engines.map(|engine| engine.held(tenant) > 0);
         if have_some.iter().filter(|has| **has).count() < 2 {
@@ -144,15 +145,15 @@ impl Worker {
         shares(heats.collect(), quota)
     }
 
-    /// How hot some of a tenant's blocks in one engine are.
-    fn heats(&self, engines: &Engines<'_>, tenant: &Tenant, engine: usize) -> Vec<Heat> {
+    /// The heat of some of a tenant's blocks in one engine.
+    fn heats(&self, engines: &Engines<'_>, tenant: &Tenant, engine: usize) -> Vec<BlockHeat> {
         let arena = &self.store().arena;
         let Some(list) = engines[engine].blocks_of(tenant) else {
             return Vec::new();
         };
         let sample = list.sample(arena);
         let blocks = f64::from(list.len()) / sample.len().max(1) as f64;
-        let of_sample = sample.iter().map(|block| Heat {
+        let of_sample = sample.iter().map(|block| BlockHeat {
             heat: arena.block(*block).heat(),
             engine,
             blocks,
@@ -160,24 +161,24 @@ impl Worker {
         of_sample.collect()
     }
 
-    /// Brings tenants under their ceilings and, unless the store was told to leave that, their targets: a piece of each a
-    /// call. Says whether there is more to do.
+    /// Brings tenants under their ceilings, one piece of each per call. It also brings them under their targets, unless
+    /// the store was told not to. Returns whether there is more to do.
     fn keep_limits(&self, now: Second) -> bool {
         let shrinking = self.store().shrinking();
         let over = |tenant: &Tenant| match shrinking {
-            Shrinking::Active => tenant.blocks_over_limit(),
-            Shrinking::Never => tenant.blocks_over_ceiling(),
+            ShrinkMode::Active => tenant.blocks_over_limit(),
+            ShrinkMode::Never => tenant.blocks_over_ceiling(),
         };
         let tenants = self.store().tenants.iter();
         let quotas: Vec<(&Tenant, u32)> = tenants
             .filter(|tenant| over(tenant) > 0)
             .map(|tenant| (tenant, over(tenant).min(LIMIT_PIECE)))
             .collect();
-        self.shrink(&quotas, Way::Ordered, now).blocks > 0
+        self.shrink(&quotas, ReleaseMethod::Ordered, now).blocks > 0
             && quotas.iter().any(|(tenant, _)| over(tenant) > 0)
     }
 
-    /// Who gives how many blocks: again and again the one with the largest fairness.
+    /// How many blocks each tenant gives. The tenant that holds most for its weight gives next, again and again.
     fn quotas(&self, only: Option<TenantId>, blocks: u32) -> Vec<(&Tenant, u32)> {
         let tenants = &self.store().tenants;
         if let Some(only) = only {
@@ -190,8 +191,9 @@ impl Worker {
         tenants.give_back(blocks)
     }
 
-    /// The chores of the background: dead segments, dropped pages, the index's size, heat, surplus, limits. Takes about a
-    /// millisecond; says whether there is more to do at once. Call it at least each second.
+    /// The background chores: dead segments, dropped pages, the index's size, heat, surplus and limits.
+    ///
+    /// A call takes about a millisecond. Returns whether there is more to do at once. Call it at least once per second.
     pub fn upkeep(&self, now: Second) -> bool {
         let mut more = false;
         for engine in self.store().engines() {
@@ -199,22 +201,22 @@ impl Worker {
         }
         if let Some(before) = self.store().begin_second(now) {
             for engine in self.store().engines() {
-                self.pinned(|| engine.chores_of_second(now, self));
+                self.pinned(|| engine.chores_each_second(now, self));
             }
-            // Seconds may be left out where there is much to do.
+            // The chores may skip seconds if there is much to do.
             if before.0 / HEAT_HALF_LIFE_SECS < now.0 / HEAT_HALF_LIFE_SECS {
                 self.store().arena.cool_all();
             }
             self.return_surplus();
         }
-        more |= self.pinned(|| self.reclaiming(now).clear_floors());
+        more |= self.pinned(|| self.block_reclaim(now).clear_floors());
         more |= self.keep_limits(now);
         more
     }
 
-    /// Has tenants that have all they may have evict a few pages ahead of their puts. Says whether any of them puts: then it is worth to come
-    /// again in some milliseconds.
-    pub fn evict_ahead(&self, whom: Whom, now: Second) -> bool {
+    /// Evicts a few pages ahead of the puts of tenants that have all they may have. Returns whether any of them puts.
+    /// Call it again after some milliseconds then.
+    pub fn evict_ahead(&self, whom: EvictAheadScope, now: Second) -> bool {
         let mut puts = false;
         for tenant in self.store().tenants.iter() {
             puts |= self.pinned(|| self.store().pages.evict_ahead(tenant, whom, now));
@@ -230,10 +232,10 @@ impl Worker {
 }
 
 impl crate::store::Store {
-    fn shrinking(&self) -> Shrinking {
+    fn shrinking(&self) -> ShrinkMode {
         match self.shrinks.load(Ordering::Relaxed) {
-            true => Shrinking::Active,
-            false => Shrinking::Never,
+            true => ShrinkMode::Active,
+            false => ShrinkMode::Never,
         }
     }
 }
@@ -242,8 +244,8 @@ impl crate::store::Store {
 mod tests {
     use super::*;
 
-    fn heats(engine: usize, blocks: f64, heats: impl Iterator<Item = u32>) -> Vec<Heat> {
-        let of = |heat| Heat {
+    fn heats(engine: usize, blocks: f64, heats: impl Iterator<Item = u32>) -> Vec<BlockHeat> {
+        let of = |heat| BlockHeat {
             heat,
             engine,
             blocks,
@@ -264,7 +266,8 @@ mod tests {
         assert_eq!(both(100), [4, 3], "all that there is");
     }
 
-    /// Of 4,000 blocks a thousand were looked at, each stands for four; the other engine's 100 were looked at themselves.
+    /// A thousand of 4,000 blocks were looked at, so each stands for four. All 100 blocks of the other engine were
+    /// looked at.
     #[test]
     fn what_was_looked_at_stands_for_the_others() {
         let many = heats(0, 4.0, (0..1000).map(|n| 2 * n));

@@ -1,26 +1,26 @@
-//! The order in which blocks go when memory is released.
+//! The order in which a release takes blocks.
 
 use sublet_types::ReleaseMode;
 
 use crate::arena::{Arena, BlockId};
 
-/// A block that may go, and what is known of it.
+/// A block that a release may take, and what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ReleaseCandidate {
     pub(crate) block: BlockId,
-    /// Which one of all that were ever opened it is.
+    /// The block's number in the order in which blocks were opened.
     pub age: u64,
-    /// How much it was hit of late.
+    /// How much it was hit recently.
     pub heat: u32,
-    /// How much in it is alive: the engine's own measure.
+    /// How much of it is alive, in the engine's own measure.
     pub live: u32,
 }
 
-impl Candidate {
-    /// A block with what is alive in it.
-    pub(crate) fn new(arena: &Arena, block: BlockId, live: u32) -> Candidate {
+impl ReleaseCandidate {
+    /// A candidate for a block and what is alive in it.
+    pub(crate) fn new(arena: &Arena, block: BlockId, live: u32) -> ReleaseCandidate {
         let facts = arena.block(block);
-        Candidate {
+        ReleaseCandidate {
             block,
             age: facts.sequence(),
             heat: facts.heat(),
@@ -29,34 +29,35 @@ impl Candidate {
     }
 }
 
-/// An order in which whole blocks go: the first of the list goes first. It is given luck, which differs from call to call.
-pub type BlockOrder = fn(&mut [Candidate], u64);
+/// An order in which whole blocks go. It sorts the list so that the first block goes first. Its second argument is a
+/// random number that differs from call to call.
+pub type BlockOrder = fn(&mut [ReleaseCandidate], u64);
 
 /// How blocks are given up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Way {
-    /// The coldest of what is in them goes, and the rest is moved together.
+pub(crate) enum ReleaseMethod {
+    /// The coldest content goes, and the rest is moved together.
     Ordered,
-    /// Whole blocks go, in an order.
+    /// Whole blocks go, in this order.
     Whole(BlockOrder),
 }
 
-impl Way {
-    pub(crate) fn of(mode: ReleaseMode) -> Way {
+impl ReleaseMethod {
+    pub(crate) fn of(mode: ReleaseMode) -> ReleaseMethod {
         match mode {
-            ReleaseMode::Ordered => Way::Ordered,
-            ReleaseMode::Fast => Way::Whole(least_cost_first),
+            ReleaseMode::Ordered => ReleaseMethod::Ordered,
+            ReleaseMode::Fast => ReleaseMethod::Whole(least_cost_first),
         }
     }
 }
 
-/// Whole blocks go by what that costs: least hits and least content first.
-fn least_cost_first(candidates: &mut [Candidate], _luck: u64) {
+/// Sorts whole blocks by cost: those with the fewest hits and the least content first.
+fn least_cost_first(candidates: &mut [ReleaseCandidate], _random: u64) {
     candidates.sort_by_key(|block| (block.heat, block.live));
 }
 
-/// Where what is alive in blocks is moved, those go first that are emptied with the least work.
-pub(crate) fn least_work_first(candidates: &mut [Candidate]) {
+/// Sorts blocks whose content is moved: those that take the least work to empty first.
+pub(crate) fn least_work_first(candidates: &mut [ReleaseCandidate]) {
     candidates.sort_by_key(|block| (block.live, block.heat));
 }
 
@@ -64,15 +65,16 @@ pub(crate) fn least_work_first(candidates: &mut [Candidate]) {
 mod tests {
     use super::*;
 
-    /// What is alive in blocks of these heats, in the order in which they go.
-    fn order(facts: &[(u32, u32)], sort: impl FnOnce(&mut [Candidate])) -> Vec<u32> {
-        let candidate = |(n, (heat, live)): (usize, &(u32, u32))| Candidate {
+    /// The live amounts of blocks of these heats, in the order in which the blocks go.
+    fn order(facts: &[(u32, u32)], sort: impl FnOnce(&mut [ReleaseCandidate])) -> Vec<u32> {
+        let candidate = |(n, (heat, live)): (usize, &(u32, u32))| ReleaseCandidate {
             block: BlockId(n as u32),
             age: 0,
             heat: *heat,
             live: *live,
         };
-        let mut candidates: Vec<Candidate> = facts.iter().enumerate().map(candidate).collect();
+        let mut candidates: Vec<ReleaseCandidate> =
+            facts.iter().enumerate().map(candidate).collect();
         sort(&mut candidates);
         candidates.iter().map(|block| block.block.0).collect()
     }

@@ -7,13 +7,13 @@ use crate::eviction::MakeEviction;
 /// How a store is made.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
-    /// Address space to reserve: the most that the arena can ever hold.
+    /// Address space to reserve. The arena can never hold more.
     pub capacity: Bytes,
-    /// What the arena may hold at first, index included.
+    /// What the arena may hold at first, including the index.
     pub limit: Bytes,
-    /// The largest value, head included (memcached's `-I`).
+    /// The size of the largest value, including its head (memcached's `-I`).
     pub item_max: Bytes,
-    /// Seed of the item hashes: drawn anew at each start.
+    /// The seed of the item hashes. It is drawn anew at each start.
     pub seed: u64,
     /// Whether a full arena evicts (memcached) or refuses (memcached `-M`).
     pub evicts: bool,
@@ -24,11 +24,11 @@ pub struct StoreSettings {
 /// How a page store is made.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSettings {
-    /// Bytes of a page: 4,096; the simulator keeps a 16-byte stamp for each.
+    /// Bytes of a page. This is 4,096; the simulator keeps a 16-byte stamp for each page.
     pub page_bytes: usize,
-    /// Shards of each tenant, 1 to 256: so many threads can work on its pages side by side.
+    /// Shards of each tenant, 1 to 256. As many threads can work on its pages in parallel.
     pub shards: usize,
-    /// An eviction of the caller's own, for each shard of each tenant. It rules whatever is chosen for a tenant.
+    /// The caller's own eviction, made for each shard of each tenant. It overrides what is chosen for a tenant.
     pub eviction: Option<MakeEviction>,
 }
 

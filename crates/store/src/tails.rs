@@ -1,19 +1,21 @@
-//! How old what a tenant would lose next is.
+//! The age of what a tenant would lose next.
 //!
-//! All tenants' memory can be one cache: then what was put first goes first, whoever's it is. The clock is what was written to the
-//! arena, in bytes, so that ages are comparable between tenants, pages and items, and nothing depends on how fast time
-//! passes. Of pages the oldest that has proven itself counts: newcomers are so few, and go so soon, that they tell nothing of what their
-//! tenant has. Of items, for the same reason, the age of those that just survive.
+//! All tenants' memory can be one pool. Then what was put first goes first, whoever owns it. The clock is the number of
+//! bytes written to the arena. So ages are comparable between tenants, pages and items, and nothing depends on how fast
+//! time passes.
+//!
+//! Of pages, the oldest one that has proven itself counts. Newcomers are so few, and go so soon, that they say nothing
+//! about what their tenant has. Of items, for the same reason, the age of those that just survive counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A tail moves towards the one seen last by one part in so many: a tenant's shards are not equally old.
+/// A tail moves towards each new observation by this fraction, because a tenant's shards are not equally old.
 const SMOOTHED_ONE_IN: u64 = 4;
 
-/// Times begin so long before the arena's first write: what goes next may count as older than that.
+/// The clock starts this far before the arena's first write, so that what goes next may count as older.
 pub(crate) const BEGINNING: u64 = 1 << 50;
 
-/// Not known: nothing is there, or nothing ever went.
+/// The tail is not known: the tenant has nothing, or nothing ever went.
 const UNKNOWN: u64 = 0;
 
 /// When what a tenant would lose next was written, by the arena's clock.
@@ -24,8 +26,8 @@ pub(crate) struct Tails {
 }
 
 impl Tails {
-    /// Hears when the page at the end of a shard's order was written.
-    pub(crate) fn note_page(&self, written: u64) {
+    /// Records when the page at the end of a shard's order was written.
+    pub(crate) fn record_page(&self, written: u64) {
         let written = BEGINNING.saturating_add(written);
         let last = self.pages.load(Ordering::Relaxed);
         let now = match last {
@@ -36,19 +38,19 @@ impl Tails {
         self.pages.store(now, Ordering::Relaxed);
     }
 
-    /// Hears now how old the items are that just survive, where there are any.
-    pub(crate) fn note_items(&self, now: u64, age: Option<u64>) {
+    /// Records how old the items are that just survive, if there are any.
+    pub(crate) fn record_items(&self, now: u64, age: Option<u64>) {
         let written = |age: u64| BEGINNING.saturating_add(now).saturating_sub(age).max(1);
         self.items
             .store(age.map_or(UNKNOWN, written), Ordering::Relaxed);
     }
 
-    /// Hears that no pages are left.
-    pub(crate) fn note_no_pages(&self) {
+    /// Records that no pages are left.
+    pub(crate) fn clear_pages(&self) {
         self.pages.store(UNKNOWN, Ordering::Relaxed);
     }
 
-    /// When the oldest of what would go was written; 0 if that is not known: nothing is there, or nothing ever went.
+    /// When the oldest content that would go next was written. 0 if that is not known.
     pub(crate) fn oldest(&self) -> u64 {
         let load = |tail: &AtomicU64| tail.load(Ordering::Relaxed);
         match (load(&self.pages), load(&self.items)) {
@@ -57,10 +59,10 @@ impl Tails {
         }
     }
 
-    /// Forgets all: another tenant has its place.
+    /// Forgets everything, because another tenant gets the slot.
     pub(crate) fn reset(&self) {
-        self.note_no_pages();
-        self.note_items(0, None);
+        self.clear_pages();
+        self.record_items(0, None);
     }
 }
 
@@ -72,19 +74,19 @@ mod tests {
     fn a_tail_follows_what_is_seen_and_items_stand_beside() {
         let tails = Tails::default();
         assert_eq!(tails.oldest(), UNKNOWN);
-        tails.note_page(100);
+        tails.record_page(100);
         assert_eq!(tails.oldest(), BEGINNING + 100);
-        (0..100).for_each(|_| tails.note_page(900));
+        (0..100).for_each(|_| tails.record_page(900));
         assert_eq!(tails.oldest(), BEGINNING + 900);
-        tails.note_page(500);
+        tails.record_page(500);
         assert_eq!(tails.oldest(), BEGINNING + 800);
-        tails.note_items(900, Some(400));
+        tails.record_items(900, Some(400));
         assert_eq!(tails.oldest(), BEGINNING + 500);
-        tails.note_items(900, None);
+        tails.record_items(900, None);
         assert_eq!(tails.oldest(), BEGINNING + 800);
-        tails.note_items(900, Some(1000));
+        tails.record_items(900, Some(1000));
         assert_eq!(tails.oldest(), BEGINNING - 100, "older than the arena");
-        tails.note_no_pages();
+        tails.clear_pages();
         assert_eq!(tails.oldest(), BEGINNING - 100);
         tails.reset();
         assert_eq!(tails.oldest(), UNKNOWN);

@@ -1,11 +1,11 @@
-//! Who owns blocks, and who must give way (Mortar §5.2).
+//! The tenants: how many blocks each owns, and which must give way (Mortar §5.2).
 
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use sublet_types::{Bytes, Giving, TenantId, TenantName, TenantSettings, Weight};
+use sublet_types::{Bytes, GiveWayOrder, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::{TENANTS_MAX, TenantError};
 use crate::tails::Tails;
@@ -14,9 +14,9 @@ use crate::tails::Tails;
 pub(crate) struct Tenants {
     places: Box<[OnceLock<Tenant>]>,
     count: AtomicUsize,
-    /// Held while one is added: the place that is used again next.
+    /// Held while a tenant is added. The slot that is reused next.
     next_again: Mutex<usize>,
-    /// Held while a block of persistent pages is opened: such blocks are counted against all floors.
+    /// Held while a block of persistent pages is opened, because such blocks count against all floors.
     pub(crate) pinning: Mutex<()>,
     block_bytes: usize,
 }
@@ -34,32 +34,33 @@ pub(crate) struct Tenant {
     target: AtomicU64,
     /// Blocks it owns.
     held: AtomicU32,
-    /// Of these, what it cannot give for a put: persistent pages are in them.
+    /// Of these, blocks that cannot go for a put because persistent pages are in them.
     pinned: AtomicU32,
-    /// Of these, what it is about to give to others.
-    pledged: AtomicU32,
-    /// Blocks that ceiling, target and floor allow it: asked for at every set, worked out when one of them changes.
+    /// Of these, blocks that it is about to give to others.
+    reserved: AtomicU32,
+    /// Blocks that ceiling, target and floor allow it. Every set reads this, so it is computed when one of them
+    /// changes.
     allowed: AtomicU32,
-    /// Blocks that its floor takes: the same.
+    /// Blocks that its floor takes, computed likewise.
     floored: AtomicU32,
-    /// Held while one of them changes.
+    /// Held while a bound changes.
     changing: Mutex<()>,
     block_bytes: usize,
-    /// It was removed; what it still holds goes. Then its place is for one of its name, or for another.
+    /// It was removed, and what it still holds goes. Then another tenant may get its slot.
     is_gone: AtomicBool,
-    /// How old what goes next is.
+    /// The age of what goes next.
     pub(crate) tails: Tails,
-    /// Blocks that it gave for others' puts, and got for its own from others, since the start.
+    /// Blocks that it gave for others' puts, and blocks that it got from others for its own, since the start.
     gave: AtomicU64,
     got: AtomicU64,
-    /// What it keeps in any case where all memory is one pool, in bytes; `u64::MAX` where it is none.
+    /// What it keeps in any case if all memory is one pool, in bytes. `u64::MAX` if it is not.
     guard: AtomicU64,
-    /// Of what it has beyond that it gives way before everybody else.
+    /// Whether it gives what it has beyond that before all other tenants.
     gives_first: AtomicBool,
 }
 
 impl Tenants {
-    /// Nobody yet; memory is handed out in blocks of that size.
+    /// An empty table. Memory is handed out in blocks of that size.
     pub(crate) fn new(block_bytes: usize) -> Tenants {
         Tenants {
             block_bytes,
@@ -73,16 +74,16 @@ impl Tenants {
     pub(crate) fn add(&self, settings: TenantSettings) -> Result<TenantId, TenantError> {
         check(&settings)?;
         let mut next_again = self.next_again.lock();
-        let same = self.iter().find(|tenant| tenant.is_called(&settings.name));
+        let same = self.iter().find(|tenant| tenant.is_named(&settings.name));
         if let Some(tenant) = same {
             return match tenant.is_gone() {
-                true => Ok(tenant.come_back(&settings)),
+                true => Ok(tenant.reuse(&settings)),
                 false => Err(TenantError::Exists),
             };
         }
         let place = self.count.load(Ordering::Acquire);
         let Some(free) = self.places.get(place) else {
-            return self.use_again(&settings, &mut next_again);
+            return self.reuse_place(&settings, &mut next_again);
         };
         let id = TenantId(place as u16);
         free.get_or_init(|| Tenant::new(id, settings, self.block_bytes));
@@ -90,9 +91,9 @@ impl Tenants {
         Ok(id)
     }
 
-    /// Gives a tenant the place of one that was removed and holds nothing any more. Places are used again in turn, so that
-    /// each stays empty for as long as it can.
-    fn use_again(
+    /// Gives a tenant the slot of a removed tenant that holds nothing any more. Slots are reused in turn, so that each
+    /// stays empty as long as it can.
+    fn reuse_place(
         &self,
         settings: &TenantSettings,
         next: &mut usize,
@@ -107,7 +108,7 @@ impl Tenants {
         *next = place + 1;
         let tenant = self.places[place].get();
         tenant
-            .map(|tenant| tenant.come_back(settings))
+            .map(|tenant| tenant.reuse(settings))
             .ok_or(TenantError::Unknown)
     }
 
@@ -116,10 +117,10 @@ impl Tenants {
     }
 
     pub(crate) fn by_name(&self, name: &TenantName) -> Option<&Tenant> {
-        self.present().find(|tenant| tenant.is_called(name))
+        self.present().find(|tenant| tenant.is_named(name))
     }
 
-    /// Those that were not removed.
+    /// The tenants that were not removed.
     pub(crate) fn present(&self) -> impl Iterator<Item = &Tenant> {
         self.iter().filter(|tenant| !tenant.is_gone())
     }
@@ -128,12 +129,12 @@ impl Tenants {
         self.places[..self.len()].iter().filter_map(OnceLock::get)
     }
 
-    /// How many there are or were: the most that [`iter`](Tenants::iter) says.
+    /// The number of tenants that exist or existed: the most that [`iter`](Tenants::iter) yields.
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Whether there was never more than one: nobody else has anything to give.
+    /// Whether there was never more than one tenant. Then no other has anything to give.
     pub(crate) fn are_one(&self) -> bool {
         self.len() <= 1
     }
@@ -144,13 +145,15 @@ impl Tenants {
         present.map(|tenant| u64::from(tenant.weight().0)).sum()
     }
 
-    /// Who gives how many of so many blocks back to the host: again and again the tenant with the largest fairness
-    /// above its floor; where all are at their floors, the largest of all, for the host's need comes first.
+    /// How many of these blocks each tenant gives back to the host. The tenant with the largest fairness above its
+    /// floor gives next, again and again. If all are at their floors, the one with the largest fairness gives, because
+    /// the host's need comes first.
     pub(crate) fn give_back(&self, blocks: u32) -> Vec<(&Tenant, u32)> {
-        let givers = self.iter().map(Giver::new);
-        let mut givers: BinaryHeap<Giver<'_>> = givers.filter(|giver| giver.left > 0).collect();
+        let givers = self.iter().map(GiveBackRank::new);
+        let mut givers: BinaryHeap<GiveBackRank<'_>> =
+            givers.filter(|giver| giver.left > 0).collect();
         for _ in 0..blocks {
-            // What changes in place moves to its new place when it is let go of.
+            // An entry that changes in place moves to its new place when it is dropped.
             match givers.peek_mut() {
                 Some(mut giver) if giver.left > 0 => giver.left -= 1,
                 _ => break,
@@ -165,8 +168,8 @@ impl Tenants {
     }
 }
 
-/// A tenant that gives blocks back, ordered by who gives the next one.
-struct Giver<'a> {
+/// A tenant that gives blocks back, ordered by which tenant gives the next one.
+struct GiveBackRank<'a> {
     tenant: &'a Tenant,
     held: u32,
     left: u32,
@@ -174,10 +177,10 @@ struct Giver<'a> {
     weight: f64,
 }
 
-impl Giver<'_> {
-    fn new(tenant: &Tenant) -> Giver<'_> {
+impl GiveBackRank<'_> {
+    fn new(tenant: &Tenant) -> GiveBackRank<'_> {
         let held = tenant.held();
-        Giver {
+        GiveBackRank {
             tenant,
             held,
             left: held,
@@ -187,7 +190,7 @@ impl Giver<'_> {
     }
 }
 
-impl Ord for Giver<'_> {
+impl Ord for GiveBackRank<'_> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let has_some = |giver: &Self| giver.left > 0;
         let is_above = |giver: &Self| giver.left > giver.floor_blocks;
@@ -201,19 +204,19 @@ impl Ord for Giver<'_> {
     }
 }
 
-impl PartialOrd for Giver<'_> {
+impl PartialOrd for GiveBackRank<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Giver<'_> {
+impl PartialEq for GiveBackRank<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Giver<'_> {}
+impl Eq for GiveBackRank<'_> {}
 
 impl Tenant {
     fn new(id: TenantId, settings: TenantSettings, block_bytes: usize) -> Tenant {
@@ -226,7 +229,7 @@ impl Tenant {
             target: AtomicU64::new(u64::MAX),
             held: AtomicU32::new(0),
             pinned: AtomicU32::new(0),
-            pledged: AtomicU32::new(0),
+            reserved: AtomicU32::new(0),
             allowed: AtomicU32::new(0),
             floored: AtomicU32::new(0),
             changing: Mutex::new(()),
@@ -246,19 +249,19 @@ impl Tenant {
         self.is_gone.load(Ordering::Acquire)
     }
 
-    /// Nobody finds it any more, and it may hold nothing.
-    pub(crate) fn go(&self) {
+    /// Removes the tenant: its name no longer finds it, and it may hold nothing.
+    pub(crate) fn retire(&self) {
         self.change(|| self.is_gone.store(true, Ordering::Release));
     }
 
-    fn is_called(&self, name: &TenantName) -> bool {
+    fn is_named(&self, name: &TenantName) -> bool {
         *self.name.read() == *name
     }
 
-    fn come_back(&self, settings: &TenantSettings) -> TenantId {
+    fn reuse(&self, settings: &TenantSettings) -> TenantId {
         self.name.write().clone_from(&settings.name);
         self.tails.reset();
-        self.set_guard(None, Giving::ByAge);
+        self.set_guard(None, GiveWayOrder::ByAge);
         self.grant(settings);
         self.set_target(None);
         self.change(|| self.is_gone.store(false, Ordering::Release));
@@ -275,7 +278,7 @@ impl Tenant {
         });
     }
 
-    /// Changes something that bounds what it may hold.
+    /// Changes a bound on what it may hold, and recomputes what depends on it.
     fn change(&self, change: impl FnOnce()) {
         let _changing = self.changing.lock();
         change();
@@ -283,17 +286,17 @@ impl Tenant {
         self.allowed.store(self.blocks_allowed(), Ordering::Relaxed);
     }
 
-    /// Takes over weight, floor and ceiling.
+    /// Sets weight, floor and ceiling.
     pub(crate) fn set(&self, settings: &TenantSettings) -> Result<(), TenantError> {
         self.check(settings)?;
         self.grant(settings);
         Ok(())
     }
 
-    /// That it could have such settings. Whoever means one that was here before has the wrong name.
+    /// Checks that the tenant could have such settings. Another name means that the caller has a tenant that is gone.
     pub(crate) fn check(&self, settings: &TenantSettings) -> Result<(), TenantError> {
         check(settings)?;
-        match self.is_called(&settings.name) {
+        match self.is_named(&settings.name) {
             true => Ok(()),
             false => Err(TenantError::Unknown),
         }
@@ -331,29 +334,29 @@ impl Tenant {
         self.held.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts one of its blocks as one that it cannot give for a put.
+    /// Counts one of its blocks as one that cannot go for a put.
     pub(crate) fn pinned_block(&self) {
         self.pinned.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One of those is its no longer.
+    /// Counts one such block less.
     pub(crate) fn lost_pinned_block(&self) {
         self.pinned.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Blocks held for each unit of weight, had it `more` blocks: fairness but for a common factor.
+    /// Blocks held per unit of weight if it had `more` blocks. This is fairness up to a common factor.
     pub(crate) fn per_weight(&self, more: u32) -> f64 {
         f64::from(self.held() + more) / f64::from(self.weight().0)
     }
 
-    /// Blocks that the floor takes which the owner promised it: rounded up, for what is less than a block is none; never more
-    /// than its ceiling.
+    /// Blocks of the floor that the owner promised. They are rounded up, because less than a block is nothing, and
+    /// never exceed its ceiling.
     pub(crate) fn promised_blocks(&self) -> u32 {
         let floor = self.floor().map_or(0, |floor| floor.0);
         self.blocks_for(floor).min(self.blocks_under_ceiling())
     }
 
-    /// The same; where all memory is one pool, what it keeps of that is a floor, too.
+    /// Blocks of its floor. If all memory is one pool, what it keeps of that counts too.
     pub(crate) fn floor_blocks(&self) -> u32 {
         self.floored.load(Ordering::Relaxed)
     }
@@ -370,7 +373,7 @@ impl Tenant {
         f64::from(self.held()) / f64::from(capacity_blocks.max(1)) / share
     }
 
-    /// Whether its floor takes all that it holds: then it has nothing to spare.
+    /// Whether its floor covers all that it holds. Then it has nothing to spare.
     pub(crate) fn is_within_floor(&self) -> bool {
         self.held() <= self.floor_blocks()
     }
@@ -380,18 +383,18 @@ impl Tenant {
         self.held() < self.floor_blocks()
     }
 
-    /// Blocks that it cannot give for a put, since persistent pages are in them.
+    /// Blocks that cannot go for a put because persistent pages are in them.
     pub(crate) fn pinned(&self) -> u32 {
         self.pinned.load(Ordering::Relaxed)
     }
 
-    /// What the policy allows it now, if it does say so.
+    /// What the policy allows it now, if a policy has set a target.
     pub(crate) fn target(&self) -> Option<Bytes> {
         let target = self.target_bytes();
         (target != u64::MAX).then_some(Bytes(target))
     }
 
-    /// Nothing for one that went, whatever a policy that looked before says after.
+    /// The target in bytes. It is zero for a removed tenant, whatever a policy sets afterwards.
     fn target_bytes(&self) -> u64 {
         match self.is_gone() {
             true => 0,
@@ -399,53 +402,53 @@ impl Tenant {
         }
     }
 
-    /// Takes over what the policy allows.
+    /// Sets what the policy allows.
     pub(crate) fn set_target(&self, target: Option<Bytes>) {
         let bytes = target.map_or(u64::MAX, |target| target.0);
         self.change(|| self.target.store(bytes, Ordering::Relaxed));
     }
 
-    /// Takes over what it keeps where all memory is one pool, and when it gives the rest; `None` where weights decide.
-    pub(crate) fn set_guard(&self, guard: Option<Bytes>, giving: Giving) {
+    /// Sets what it keeps if all memory is one pool, and when it gives the rest. `None` lets weights decide.
+    pub(crate) fn set_guard(&self, guard: Option<Bytes>, giving: GiveWayOrder) {
         let bytes = guard.map_or(u64::MAX, |guard| guard.0);
         self.change(|| self.guard.store(bytes, Ordering::Relaxed));
         self.gives_first
-            .store(giving == Giving::First, Ordering::Relaxed);
+            .store(giving == GiveWayOrder::First, Ordering::Relaxed);
     }
 
-    /// When it gives way where all memory is one pool. Who is gone gives first.
-    pub(crate) fn giving(&self) -> Giving {
+    /// When it gives way if all memory is one pool. A removed tenant gives first.
+    pub(crate) fn giving(&self) -> GiveWayOrder {
         match self.is_gone() || self.gives_first.load(Ordering::Relaxed) {
-            true => Giving::First,
-            false => Giving::ByAge,
+            true => GiveWayOrder::First,
+            false => GiveWayOrder::ByAge,
         }
     }
 
-    /// Blocks that it may give to others, where it keeps so many.
-    pub(crate) fn spare(&self, keeps: u32) -> u32 {
-        let pledged = self.pledged.load(Ordering::Relaxed);
-        self.held().saturating_sub(keeps.saturating_add(pledged))
+    /// Blocks that it may give to others if it keeps this many.
+    pub(crate) fn spare_blocks(&self, keeps: u32) -> u32 {
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        self.held().saturating_sub(keeps.saturating_add(reserved))
     }
 
-    /// Counts blocks as about to be given, `wanted` at the most. Says how many.
-    pub(crate) fn pledge(&self, wanted: u32, keeps: u32) -> u32 {
+    /// Reserves at most `wanted` blocks that it is about to give. Returns how many.
+    pub(crate) fn reserve_blocks(&self, wanted: u32, keeps: u32) -> u32 {
         let mut blocks = 0;
         let _ = self
-            .pledged
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pledged| {
-                let spare = self.held().saturating_sub(keeps.saturating_add(pledged));
+            .reserved
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
+                let spare = self.held().saturating_sub(keeps.saturating_add(reserved));
                 blocks = spare.min(wanted);
-                (blocks > 0).then(|| pledged + blocks)
+                (blocks > 0).then(|| reserved + blocks)
             });
         blocks
     }
 
-    /// What was pledged has been given, or is not given after all.
-    pub(crate) fn redeem(&self, blocks: u32) {
-        self.pledged.fetch_sub(blocks, Ordering::Relaxed);
+    /// Ends a reservation, whether or not the blocks were given.
+    pub(crate) fn release_reservation(&self, blocks: u32) {
+        self.reserved.fetch_sub(blocks, Ordering::Relaxed);
     }
 
-    /// Hears that it gave blocks for a put of `putter`: no move, if that is itself.
+    /// Counts blocks that it gave for a put of `putter`. If that is the tenant itself, nothing is counted.
     pub(crate) fn gave_to(&self, putter: &Tenant, blocks: u32) {
         if putter.id != self.id {
             self.gave.fetch_add(blocks.into(), Ordering::Relaxed);
@@ -453,8 +456,8 @@ impl Tenant {
         }
     }
 
-    /// Blocks that it gave for others' puts, and that it got from others for its own, since the start.
-    pub(crate) fn moved(&self) -> (u64, u64) {
+    /// Blocks that it gave for others' puts, and blocks that it got from others for its own, since the start.
+    pub(crate) fn traded(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.gave), load(&self.got))
     }
@@ -464,26 +467,26 @@ impl Tenant {
         self.guard.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// Blocks that it keeps where all memory is one pool: rounded up.
+    /// Blocks that it keeps if all memory is one pool, rounded up.
     fn guard_blocks(&self) -> Option<u32> {
         let guard = self.guard.load(Ordering::Relaxed);
         let keeps = self.is_pooled() && !self.is_gone();
         keeps.then(|| self.blocks_for(guard))
     }
 
-    /// Blocks that its ceiling allows it: one, always.
+    /// Blocks that its ceiling allows it, at least one.
     fn blocks_under_ceiling(&self) -> u32 {
         self.blocks_in(self.ceiling.load(Ordering::Relaxed)).max(1)
     }
 
-    /// Blocks that ceiling and target allow it: its floor in any case.
+    /// Blocks that ceiling and target allow it, at least its floor.
     fn blocks_allowed(&self) -> u32 {
         let target = self.blocks_in(self.target_bytes());
         let target = target.max(self.floor_blocks());
         self.blocks_under_ceiling().min(target)
     }
 
-    /// Blocks that it holds beyond its ceiling: all of them, where it is gone.
+    /// Blocks that it holds beyond its ceiling. A removed tenant has no ceiling left, so these are all its blocks.
     pub(crate) fn blocks_over_ceiling(&self) -> u32 {
         let allowed = match self.is_gone() {
             true => 0,
@@ -492,7 +495,7 @@ impl Tenant {
         self.held().saturating_sub(allowed)
     }
 
-    /// Whether so many more blocks would be more than it may hold.
+    /// Whether this many more blocks would exceed what it may hold.
     pub(crate) fn is_at_limit(&self, more: u32) -> bool {
         self.held().saturating_add(more) > self.allowed.load(Ordering::Relaxed)
     }
@@ -503,7 +506,7 @@ impl Tenant {
             .saturating_sub(self.allowed.load(Ordering::Relaxed))
     }
 
-    /// Whether so many blocks fit under its ceiling at all.
+    /// Whether this many blocks fit under its ceiling at all.
     pub(crate) fn may_ever_hold(&self, blocks: u32) -> bool {
         let wanted = u64::from(blocks) * self.block_bytes as u64;
         blocks <= 1 || wanted <= self.ceiling.load(Ordering::Relaxed)
@@ -513,7 +516,7 @@ impl Tenant {
         u32::try_from(bytes / self.block_bytes as u64).unwrap_or(u32::MAX)
     }
 
-    /// The least blocks that have room for so much.
+    /// The smallest number of blocks that hold this many bytes.
     fn blocks_for(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(self.block_bytes as u64)).unwrap_or(u32::MAX)
     }
@@ -621,7 +624,7 @@ mod tests {
             tenants.get(goes).expect("there"),
         );
         hold(&tenants, goes, 3);
-        gone.go();
+        gone.retire();
         assert!(tenants.by_name(&settings("goes", 1).name).is_none());
         assert_eq!(tenants.present().count(), 1);
         assert_eq!(tenants.weights(), 100);

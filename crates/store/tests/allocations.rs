@@ -1,14 +1,14 @@
-//! A put under memory pressure allocates nothing (P3): its frame is another page's, and so is its place in the
-//! directory. Only where extents come and go does a shard's directory grow now and then. A flush never allocates (R-F3,
-//! B8), so that it cannot fail for want of memory.
+//! A put under memory pressure allocates nothing (P3). Its frame is another page's, and so is its place in the
+//! directory. A shard's directory grows only now and then, as extents come and go. A flush never allocates (R-F3, B8),
+//! so it cannot fail for want of memory.
 //!
-//! Counted is the whole process, so one follows the other and nobody else runs.
+//! The whole process is counted, so the checks run one after the other and nothing else runs.
 
 use std::alloc::System;
 use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use sublet_store::{PageKey, PageSettings, Put, Spill, Store, StoreSettings, Worker};
+use sublet_store::{PageKey, PageSettings, PutOutcome, Spill, Store, StoreSettings, Worker};
 use sublet_types::{
     Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
 };
@@ -19,7 +19,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const MEMORY: Bytes = Bytes::mib(64);
 const NOW: Second = Second(2);
 
-/// Of so many puts one may make a directory grow.
+/// Of this many puts, one may make a directory grow.
 const GROWTH_ONE_IN: u64 = 1000;
 
 /// Objects that the pages are spread over.
@@ -59,7 +59,9 @@ fn a_put_that_displaces_a_page_allocates_nothing() {
     });
     let mut displaced = 0;
     let allocations = allocated(|| {
-        displaced = (0..pages).filter(|_| put() == Put::Displaced).count() as u64;
+        displaced = (0..pages)
+            .filter(|_| put() == PutOutcome::Displaced)
+            .count() as u64;
     });
     assert!(displaced > pages / 2, "{displaced} of {pages}");
     assert!(
@@ -69,9 +71,9 @@ fn a_put_that_displaces_a_page_allocates_nothing() {
 }
 
 /// The spill file of a pool whose pages all stay in memory.
-struct Unused;
+struct UnusedSpill;
 
-impl Spill for Unused {
+impl Spill for UnusedSpill {
     fn slots(&self) -> u32 {
         1 << 20
     }
@@ -93,7 +95,7 @@ fn r_f3_b8_a_flush_allocates_nothing() {
     };
     let persistent = worker
         .store()
-        .create_pool(tenant, flags, Some(Arc::new(Unused)));
+        .create_pool(tenant, flags, Some(Arc::new(UnusedSpill)));
     for pool in [ephemeral, persistent.expect("a pool")] {
         let key = |number: u64| PageKey {
             pool,

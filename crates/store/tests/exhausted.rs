@@ -1,4 +1,4 @@
-//! A flush never fails for want of memory (R-F3, B8): an allocator that fails is no hindrance, where it fails every time.
+//! A flush never fails for want of memory (R-F3, B8), even if every allocation fails.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use sublet_store::{Get, PageKey, PageSettings, Spill, Store, StoreSettings, Worker};
+use sublet_store::{GetOutcome, PageKey, PageSettings, Spill, Store, StoreSettings, Worker};
 use sublet_types::{
     Bytes, EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, Second, SharedName, TenantId,
     TenantSettings,
@@ -16,19 +16,19 @@ thread_local! {
     static EXHAUSTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The system's allocator, which can be told to fail for a thread.
-struct Failing;
+/// The system's allocator, which can be made to fail for a thread.
+struct FailingAllocator;
 
-impl Failing {
+impl FailingAllocator {
     fn is_exhausted() -> bool {
         EXHAUSTED.try_with(Cell::get).unwrap_or_default()
     }
 }
 
 // SAFETY: memory is the system's, or none.
-unsafe impl GlobalAlloc for Failing {
+unsafe impl GlobalAlloc for FailingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match Failing::is_exhausted() {
+        match FailingAllocator::is_exhausted() {
             true => null_mut(),
             // SAFETY: as the caller promises.
             false => unsafe { System.alloc(layout) },
@@ -42,9 +42,9 @@ unsafe impl GlobalAlloc for Failing {
 }
 
 #[global_allocator]
-static HEAP: Failing = Failing;
+static HEAP: FailingAllocator = FailingAllocator;
 
-/// Does something while every allocation fails. What cannot bear that aborts.
+/// Runs `work` while every allocation fails. Code that cannot bear that aborts.
 fn without_memory<T>(work: impl FnOnce() -> T) -> T {
     EXHAUSTED.set(true);
     let done = work();
@@ -58,10 +58,10 @@ const NAME: SharedName = SharedName(7);
 /// Pages of an object: more than a worker has room for without more memory.
 const PAGES: u32 = 1500;
 
-/// Takes every page, and gives none back.
-struct Bottomless;
+/// Accepts every page and gives none back.
+struct BottomlessSpill;
 
-impl Spill for Bottomless {
+impl Spill for BottomlessSpill {
     fn slots(&self) -> u32 {
         1 << 20
     }
@@ -84,7 +84,7 @@ fn r_f3_b8_a_flush_works_where_every_allocation_fails() {
         .flat_map(|pool| EVICTIONS.map(|kind| (pool, kind)))
     {
         worker.store().set_eviction(tenant, eviction, NOW);
-        // Dense, sparse, and so far apart that the object is found by a look at every page.
+        // Dense, sparse, and so far apart that a flush finds the object by a look at every page.
         for stride in [1, 1000, 1 << 21] {
             for object in [1, 2] {
                 fill(&worker, tenant, pool, object, stride);
@@ -102,19 +102,23 @@ fn r_f3_b8_a_flush_works_where_every_allocation_fails() {
                 .flat_map(|o| (0..PAGES).map(move |n| (o, n)))
             {
                 let got = worker.get_page(tenant, key(pool, object, n * stride), NOW, |_| ());
-                assert_eq!(got, Get::Miss, "stride {stride}, object {object}, page {n}");
+                assert_eq!(
+                    got,
+                    GetOutcome::Miss,
+                    "stride {stride}, object {object}, page {n}"
+                );
             }
         }
     }
 }
 
-/// The usual one, one without ghosts, and one that remembers files.
+/// The usual eviction, one without ghosts, and one that remembers files.
 const EVICTIONS: [EvictionKind; 3] = [EvictionKind::XS3h, EvictionKind::Lru, EvictionKind::File];
 
 /// Which of the pools is persistent.
 const PERSISTENT: usize = 1;
 
-/// One that takes what is got, a persistent one, one that keeps, and a shared one.
+/// A pool that takes what is got, a persistent one, one that keeps, and a shared one.
 fn pools(store: &Arc<Store>, tenant: TenantId) -> [PoolId; 4] {
     let account = store.add_tenant(settings("account")).expect("the second");
     store
@@ -129,7 +133,7 @@ fn pools(store: &Arc<Store>, tenant: TenantId) -> [PoolId; 4] {
         persistent: true,
         ..none
     };
-    let spill = Some(Arc::new(Bottomless) as Arc<dyn Spill>);
+    let spill = Some(Arc::new(BottomlessSpill) as Arc<dyn Spill>);
     let made = [
         store.create_pool(tenant, none, None),
         store.create_pool(tenant, persistent, spill),
@@ -155,7 +159,7 @@ fn fill(worker: &Worker, tenant: TenantId, pool: PoolId, object: u64, stride: u3
     }
 }
 
-/// Has a tenant's persistent pages leave memory, and lets it grow again.
+/// Makes a tenant's persistent pages leave memory, and lets the tenant grow again.
 fn go_to_disk(worker: &Worker, tenant: TenantId) {
     let store = worker.store();
     store.set_target(tenant, Some(Bytes::ZERO));

@@ -1,4 +1,4 @@
-//! What keys and facts of pages take beside the pages, in a full store.
+//! What keys and records of pages take beside the pages, in a full store.
 
 use sublet_store::{PageKey, PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, Second, TenantSettings};
@@ -6,7 +6,7 @@ use sublet_types::{Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, Second, Te
 const ARENA: Bytes = Bytes::mib(256);
 const NOW: Second = Second(2);
 
-/// Keys and facts over pages, when the arena is full of pages at these places.
+/// Bytes of keys and records per byte of pages, when the arena is full of pages at these places.
 fn share(place_of: impl Fn(u64) -> (u64, u32)) -> f64 {
     let store = Store::new(StoreSettings {
         capacity: ARENA,
@@ -28,7 +28,7 @@ fn share(place_of: impl Fn(u64) -> (u64, u32)) -> f64 {
     let pool = pool.expect("a pool");
     let worker = store.worker().expect("a worker");
     let page = [7; PAGE_BYTES as usize];
-    // Half as many again as there is room for: the arena is full, and pages have left their places.
+    // Half as many again as there is room for, so that the arena is full and pages have left their places.
     for n in 0..ARENA.0 * 3 / 2 / PAGE_BYTES {
         let (object, index) = place_of(n);
         let key = PageKey {

@@ -1,4 +1,4 @@
-//! What the store says that it holds is what the process has in memory.
+//! The store's figure of what it holds matches what the process has in memory.
 
 use sublet_store::{NewCas, NewItem, Release, Store, StoreSettings, Worker};
 use sublet_types::{Bytes, Expiry, PAGE_BYTES, ReleaseMode, Second, TenantId, TenantSettings};

@@ -1,4 +1,4 @@
-//! `sublet config`: a file to start from, and what is wrong with one.
+//! `sublet config`: it checks a config file, or prints one to start from.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,35 +8,37 @@ use sublet_host::config;
 use sublet_host::tenants::{ServiceError, unusable_files};
 
 use crate::exit::Exit;
-use crate::print::counted;
+use crate::formatting::format_count;
 
-/// What to do.
+/// What to do with a config.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: ConfigCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
-    /// Say what is wrong with a config file, and with the files of passwords and certificates that it names
+enum ConfigCommand {
+    /// Check a config file, and the files of passwords and certificates that it names
     Check {
-        /// The file
+        /// Check this file
         file: PathBuf,
     },
     /// Print a commented config file with every default
     Default,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(args: &Args) -> Exit {
     match &args.verb {
-        Verb::Default => Exit::written(io::stdout().write_all(config::default_file().as_bytes())),
-        Verb::Check { file } => check(file),
+        ConfigCommand::Default => {
+            Exit::written(io::stdout().write_all(config::default_file().as_bytes()))
+        }
+        ConfigCommand::Check { file } => check(file),
     }
 }
 
-/// Reads a config, and the files that it names as the daemon would at its start.
+/// Reads a config and the files that it names, as the daemon would at its start.
 fn check(file: &Path) -> Exit {
     let config = match config::check(file) {
         Ok(config) => config,
@@ -55,10 +57,10 @@ fn check(file: &Path) -> Exit {
         io::stdout(),
         "{} is right: {}{}",
         file.display(),
-        counted(config.tenants.len() as u64, "tenant"),
+        format_count(config.tenants.len() as u64, "tenant"),
         match config.disks.len() as u64 {
             0 => String::new(),
-            disks => format!(", {}", counted(disks, "disk")),
+            disks => format!(", {}", format_count(disks, "disk")),
         }
     ))
 }

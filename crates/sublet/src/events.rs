@@ -1,76 +1,76 @@
-//! `sublet events`: what happened, and what comes.
+//! `sublet events`: it shows past events, and follows new ones.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sublet_client::messages::{AskEvents, Event, EventGap};
-use sublet_client::{CallError, Followed};
+use sublet_client::messages::{Event, EventGap, EventsQuery};
+use sublet_client::{AdminError, EventOrGap};
 use sublet_types::{Bytes, TenantName};
 
-use crate::exit::{Exit, say};
-use crate::moment::{Since, shown};
-use crate::reach::Reach;
+use crate::admin_options::AdminOptions;
+use crate::exit::{Exit, print_error};
+use crate::timestamp::{SinceTimestamp, format_time};
 
-/// Which events.
+/// Which events to show.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Go on with what comes, until Ctrl-C; without --since only with that
+    /// Go on with new events until Ctrl-C; without --since, show only those
     #[arg(long, short)]
     follow: bool,
-    /// Not what was before: 1h, 30m, 14:03, 2026-11-22T14:03
+    /// Show no events from before: 1h, 30m, 14:03, 2026-11-22T14:03
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    since: Option<Since>,
-    /// Only what befell this tenant, its disks and its listeners
+    since: Option<SinceTimestamp>,
+    /// Show only events of this tenant, its disks and its listeners
     #[arg(long, value_name = "NAME")]
     tenant: Option<TenantName>,
-    /// As one JSON object a line, for programs
+    /// Print one JSON object per line, for programs
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    daemon: AdminOptions,
 }
 
-/// How long one who follows waits for a daemon that went away.
+/// How long a follower waits for a daemon that went away.
 const AWAY_MAX: Duration = Duration::from_secs(30);
 
-/// How often it is tried again.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Shows them.
+/// Shows the events.
 pub(crate) fn run(args: &Args) -> Exit {
-    let asked = AskEvents {
+    let query = EventsQuery {
         after: None,
-        since: args.since.map(Since::unix),
+        since: args.since.map(SinceTimestamp::unix),
         tenant: args.tenant.as_ref().map(TenantName::to_string),
     };
     match args.follow {
-        true => follow(args, asked),
-        false => show(args, asked),
+        true => follow(args, query),
+        false => show(args, query),
     }
 }
 
-/// Those that are in memory, answer by answer.
-fn show(args: &Args, mut asked: AskEvents) -> Exit {
-    let admin = match args.reach.admin() {
+/// Shows the events that are in memory, answer by answer.
+fn show(args: &Args, mut query: EventsQuery) -> Exit {
+    let admin = match args.daemon.admin() {
         Ok(admin) => admin,
         Err(exit) => return exit,
     };
     loop {
-        let answer = match admin.events(&asked) {
+        let answer = match admin.events(&query) {
             Ok(answer) => answer,
-            Err(error) => return Exit::uncalled(&error),
+            Err(error) => return Exit::call_failed(&error),
         };
-        let is_first = asked.after.is_none();
-        if is_first && asked.since.is_some_and(|since| since < answer.since) {
-            say(format_args!(
+        let is_first = query.after.is_none();
+        if is_first && query.since.is_some_and(|since| since < answer.since) {
+            print_error(format_args!(
                 "what was before {} is not kept",
-                shown(answer.since)
+                format_time(answer.since)
             ));
         }
         if answer.lost != Some(0) {
-            tell(EventGap { lost: answer.lost });
+            report_gap(EventGap { lost: answer.lost });
         }
         let lines: String = answer
             .events
@@ -81,13 +81,13 @@ fn show(args: &Args, mut asked: AskEvents) -> Exit {
         if written.is_err() || !answer.more {
             return Exit::written(written);
         }
-        asked.after = Some(answer.next);
+        query.after = Some(answer.next);
     }
 }
 
-/// What comes, also after the connection was cut or another daemon took this one's place.
-fn follow(args: &Args, mut asked: AskEvents) -> Exit {
-    let admin = match args.reach.admin() {
+/// Follows new events, also after the connection was cut or another daemon took over.
+fn follow(args: &Args, mut query: EventsQuery) -> Exit {
+    let admin = match args.daemon.admin() {
         Ok(admin) => admin,
         Err(exit) => return exit,
     };
@@ -95,11 +95,11 @@ fn follow(args: &Args, mut asked: AskEvents) -> Exit {
     let mut away: Option<Instant> = None;
     loop {
         let mut was_there = false;
-        let followed = admin.follow(&mut asked, |followed| {
+        let followed = admin.follow(&mut query, |followed| {
             was_there = true;
             match followed {
-                Followed::Gap(gap) => tell(gap),
-                Followed::Event(event) => {
+                EventOrGap::Gap(gap) => report_gap(gap),
+                EventOrGap::Event(event) => {
                     let mut out = io::stdout();
                     let line = line(args, &event);
                     written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
@@ -118,19 +118,20 @@ fn follow(args: &Args, mut asked: AskEvents) -> Exit {
             away = None;
         }
         let since = *away.get_or_insert_with(Instant::now);
-        // Who never got there is told so at once.
-        let may_come_back = asked.after.is_some() && matches!(error, CallError::Unreachable { .. });
+        // A follower that never reached a daemon fails at once.
+        let may_come_back =
+            query.after.is_some() && matches!(error, AdminError::Unreachable { .. });
         if !may_come_back || since.elapsed() >= AWAY_MAX {
-            return Exit::uncalled(&error);
+            return Exit::call_failed(&error);
         }
         thread::sleep(PAUSE);
     }
 }
 
-fn tell(gap: EventGap) {
+fn report_gap(gap: EventGap) {
     match gap.lost {
-        Some(lost) => say(format_args!("{lost} events are not kept any more")),
-        None => say("the daemon was started anew; what happened before is not kept"),
+        Some(lost) => print_error(format_args!("{lost} events are not kept any more")),
+        None => print_error("the daemon was started anew; what happened before is not kept"),
     }
 }
 
@@ -157,7 +158,7 @@ fn text(event: &Event) -> String {
     };
     format!(
         "{}  {:<20}  {object:<16}  {amount:>10}  {} ({}, by {}{times})\n",
-        shown(event.at_millis / 1000),
+        format_time(event.at_millis / 1000),
         event.id,
         event.said,
         event.reason,

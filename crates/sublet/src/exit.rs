@@ -1,26 +1,27 @@
-//! How a command ends: what it leaves to the shell, and what it says when it fails.
+//! How a command ends: its exit status, and its message if it fails.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use sublet_client::CallError;
+use sublet_client::AdminError;
 
 /// A command's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// It did what was asked.
     Done = 0,
-    /// It did not; why stands on stderr.
+    /// It did not. The reason stands on stderr.
     Failed = 1,
-    /// What was asked makes no sense.
+    /// The command line makes no sense.
     Usage = 2,
     /// There is no daemon to ask.
     Unreachable = 3,
 }
 
-/// Says something on stderr. Where it cannot be written it is lost, and nothing else: a full disk ends no daemon.
-pub(crate) fn say(what: impl Display) {
+/// Prints a message on stderr. If that cannot be written, the message is lost and nothing else happens: a full disk
+/// ends no daemon.
+pub(crate) fn print_error(what: impl Display) {
     let _ = writeln!(io::stderr(), "{what}");
 }
 
@@ -31,19 +32,19 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// Says on stderr why it failed.
+    /// Prints on stderr why it failed.
     pub(crate) fn failed(why: impl Display) -> Exit {
-        say(format_args!("sublet: {why}"));
+        print_error(format_args!("sublet: {why}"));
         Exit::Failed
     }
 
-    /// Says on stderr what is wrong with the command line.
+    /// Prints on stderr what is wrong with the command line.
     pub(crate) fn usage(why: impl Display) -> Exit {
-        say(format_args!("sublet: {why}"));
+        print_error(format_args!("sublet: {why}"));
         Exit::Usage
     }
 
-    /// How a command that only writes ended: a reader who has seen enough is no failure.
+    /// The result of a command that only writes. It is no failure if the reader stops early.
     pub(crate) fn written(result: io::Result<()>) -> Exit {
         match result {
             Ok(()) => Exit::Done,
@@ -53,17 +54,17 @@ impl Exit {
     }
 
     /// Says why the daemon did not do it, and what to type.
-    pub(crate) fn uncalled(error: &CallError) -> Exit {
+    pub(crate) fn call_failed(error: &AdminError) -> Exit {
         match error {
-            CallError::Unreachable { source, .. } => {
-                say(format_args!("sublet: {error}"));
-                say(next_step(source.kind()));
+            AdminError::Unreachable { source, .. } => {
+                print_error(format_args!("sublet: {error}"));
+                print_error(next_step(source.kind()));
                 Exit::Unreachable
             }
-            CallError::Untrusted { .. } => Exit::failed(format_args!(
+            AdminError::Untrusted { .. } => Exit::failed(format_args!(
                 "{error}; name who signed its certificate, or the certificate itself: --admin-ca FILE"
             )),
-            CallError::Refused(refusal) if !refusal.hint.is_empty() => {
+            AdminError::Refused(refusal) if !refusal.hint.is_empty() => {
                 Exit::failed(format_args!("{error}; {}", refusal.hint))
             }
             _ => Exit::failed(error),

@@ -13,43 +13,45 @@ use crate::exit::Exit;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: GenerateCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// The manual page, in roff
+enum GenerateCommand {
+    /// Write the manual page, in roff
     Man,
-    /// A shell's completions
+    /// Write a shell's completions
     Completions {
         /// The shell that will read them
         shell: Shell,
     },
-    /// The reference of the config file, in Markdown
+    /// Write the reference of the config file, in Markdown
     ConfigReference,
-    /// The reference of policies, in Markdown
+    /// Write the reference of policies, in Markdown
     PolicyReference,
-    /// The reference of events, in Markdown
+    /// Write the reference of events, in Markdown
     EventReference,
 }
 
-/// Writes it to stdout; `cli` is the whole command line.
+/// Writes it to stdout. `cli` is the whole command line.
 pub(crate) fn run(args: &Args, mut cli: Command) -> Exit {
     let mut page = Vec::new();
     let made = match &args.what {
-        What::Man => man(cli, &mut page),
-        What::Completions { shell } => {
+        GenerateCommand::Man => man(cli, &mut page),
+        GenerateCommand::Completions { shell } => {
             clap_complete::generate(*shell, &mut cli, "sublet", &mut page);
             Ok(())
         }
-        What::PolicyReference => page.write_all(catalogue::reference().as_bytes()),
-        What::EventReference => page.write_all(events::reference().as_bytes()),
-        What::ConfigReference => page.write_all(sublet_host::config::reference().as_bytes()),
+        GenerateCommand::PolicyReference => page.write_all(catalogue::reference().as_bytes()),
+        GenerateCommand::EventReference => page.write_all(events::reference().as_bytes()),
+        GenerateCommand::ConfigReference => {
+            page.write_all(sublet_host::config::reference().as_bytes())
+        }
     };
     Exit::written(made.and_then(|()| io::stdout().write_all(&page)))
 }
 
-/// One page for the command and all its subcommands.
+/// Writes one page for the command and all its subcommands.
 fn man(mut command: Command, page: &mut Vec<u8>) -> io::Result<()> {
     command.build();
     clap_mangen::Man::new(command.clone()).render(page)?;

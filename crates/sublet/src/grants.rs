@@ -1,44 +1,53 @@
-//! What a tenant is granted: as the command line says it, and as it is shown.
+//! The grants of a tenant: their options on the command line, and their form in output.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use sublet_client::messages::{Lasts, Limit, TenantStatus};
+use sublet_client::messages::{ChangeLifetime, Limit, TenantStatus};
 use sublet_types::EvictionKind;
 
-use crate::print::or_none;
+use crate::formatting::or_none;
 
-/// What may be granted.
+/// Options of a tenant's grants.
 #[derive(clap::Args)]
-pub(crate) struct Grants {
-    /// Its share relative to the others' (100 unless said otherwise)
+pub(crate) struct GrantOptions {
+    /// Give it this share relative to the others' (100 unless said otherwise)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) weight: Option<u32>,
-    /// What the others never take from it, such as 64MiB, or none
+    /// Never let the others take this from it, such as 64MiB, or none
     #[arg(long)]
     pub(crate) floor: Option<Limit>,
-    /// What it never holds more than, such as 2GiB, or none
+    /// Never let it hold more than this, such as 2GiB, or none
     #[arg(long)]
     pub(crate) ceiling: Option<Limit>,
-    /// Which of its pages goes when another needs the frame; its items have an order of their own
+    /// Evict its pages in this order when another tenant needs the frame; its items have an order of their own
     #[arg(long, value_name = "NAME", value_parser = evictions())]
     pub(crate) eviction: Option<EvictionKind>,
 }
 
-/// The evictions by their names.
+/// Parses the name of an eviction.
 fn evictions() -> impl TypedValueParser<Value = EvictionKind> {
     let named = |(_, name, help): (EvictionKind, _, _)| PossibleValue::new(name).help(help);
     PossibleValuesParser::new(EvictionKind::ALL.map(named)).try_map(|name| name.parse())
 }
 
-/// What `--temporary` says.
-pub(crate) fn lasts(temporary: bool) -> Lasts {
-    match temporary {
-        true => Lasts::UntilRestart,
-        false => Lasts::Always,
+/// How long a change lasts.
+#[derive(clap::Args)]
+pub(crate) struct TemporaryFlag {
+    /// Keep the change only until the daemon ends
+    #[arg(long)]
+    pub(crate) temporary: bool,
+}
+
+impl TemporaryFlag {
+    pub(crate) fn lasts(&self) -> ChangeLifetime {
+        match self.temporary {
+            true => ChangeLifetime::UntilRestart,
+            false => ChangeLifetime::Always,
+        }
     }
 }
 
-/// The line that shows them.
-pub(crate) fn grants(tenant: &TenantStatus) -> String {
+/// The line that shows a tenant's grants.
+pub(crate) fn grants_line(tenant: &TenantStatus) -> String {
     let frozen = match tenant.frozen {
         true => "; frozen: new pages are refused",
         false => "",
@@ -53,7 +62,7 @@ pub(crate) fn grants(tenant: &TenantStatus) -> String {
     )
 }
 
-/// Which of its pages goes first; nothing where the daemon does not say.
+/// Which of its pages goes first. Nothing if the daemon does not tell.
 fn eviction_granted(tenant: &TenantStatus) -> String {
     match tenant.eviction.as_str() {
         "" => String::new(),
@@ -61,7 +70,8 @@ fn eviction_granted(tenant: &TenantStatus) -> String {
     }
 }
 
-/// Which of its pages goes when another needs the frame, and which eviction that comes to.
+/// Which of its pages goes when another tenant needs the frame. The eviction in force follows in brackets if it has
+/// another name.
 pub(crate) fn eviction(tenant: &TenantStatus) -> String {
     let (chosen, ruling) = (&tenant.eviction, &tenant.ruling_eviction);
     match ruling.is_empty() || ruling == chosen {

@@ -1,30 +1,30 @@
-//! Sublet: a host's idle memory, put to work until its owner asks for it back.
+//! Sublet: it puts a host's idle memory to work until the owner asks for it back.
 //!
-//! One file a subcommand: `Args`, which clap fills in, and `run`, which says how it ended.
+//! There is one file per subcommand: `Args`, which clap fills in, and `run`, which returns how it ended.
 
 #![deny(unsafe_code)]
 
+mod admin_options;
 mod config;
 mod disk;
 mod doctor;
 mod events;
+mod evicted_tables;
 mod exit;
+mod formatting;
 mod generate;
 mod grants;
-mod keep;
-mod leavers;
+mod keeper;
 mod memcached;
-mod moment;
-mod moved;
+mod moved_commands;
 mod policy;
-mod print;
-mod reach;
 mod release;
 mod saves;
 mod serve;
 mod signals;
 mod status;
 mod tenants;
+mod timestamp;
 mod what_if;
 
 use std::process::ExitCode;
@@ -43,22 +43,22 @@ use crate::exit::Exit;
 )]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: SubletCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum SubletCommand {
     /// Run the daemon: serve this host's idle memory until its owner wants it back
     Serve(serve::Args),
     /// Show what the daemon holds, for whom, and why not more
     Status(status::Args),
-    /// Show who is served, and change what each is granted
+    /// Show the tenants, and change what each is granted
     Tenants(tenants::Args),
     /// Serve disks and swap to virtual machines: add, show, resize, flush and remove them
     Disk(disk::Args),
-    /// Show and change who may hold how much, and ask why
+    /// Show and change how much each tenant may hold, and ask why
     Policy(policy::Args),
-    /// Show what happened, and go on with what comes
+    /// Show events, and follow new ones
     Events(events::Args),
     /// Give memory back to the host by hand
     Release(release::Args),
@@ -68,39 +68,39 @@ enum Command {
     Config(config::Args),
     /// Say what on this host would make Sublet slow or unsafe
     Doctor(doctor::Args),
-    /// Say where benches are
+    /// Say which program has the benches
     #[command(hide = true)]
-    Bench(moved::Args),
-    /// Say where simulations are
+    Bench(moved_commands::Args),
+    /// Say which program has the simulations
     #[command(hide = true)]
-    Sim(moved::Args),
+    Sim(moved_commands::Args),
     /// Write the man page or a shell's completions
     #[command(hide = true)]
     Generate(generate::Args),
     /// Keep pages of swap while no daemon runs; the daemon starts this itself
     #[command(hide = true)]
-    Keep(keep::Args),
+    Keep(keeper::Args),
 }
 
 fn main() -> ExitCode {
     if let Err(error) = signals::survive_large_files() {
-        return Exit::failed(format_args!("cannot hear signals: {error}")).into();
+        return Exit::failed(format_args!("cannot handle signals: {error}")).into();
     }
     match Cli::parse().command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Status(args) => status::run(&args),
-        Command::Tenants(args) => tenants::run(&args),
-        Command::Disk(args) => disk::run(&args),
-        Command::Policy(args) => policy::run(&args),
-        Command::Events(args) => events::run(&args),
-        Command::Release(args) => release::run(&args),
-        Command::Memcached(args) => return memcached::run(args),
-        Command::Config(args) => config::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Bench(args) => moved::run("bench", &args),
-        Command::Sim(args) => moved::run("sim", &args),
-        Command::Generate(args) => generate::run(&args, Cli::command()),
-        Command::Keep(args) => keep::run(&args),
+        SubletCommand::Serve(args) => serve::run(&args),
+        SubletCommand::Status(args) => status::run(&args),
+        SubletCommand::Tenants(args) => tenants::run(&args),
+        SubletCommand::Disk(args) => disk::run(&args),
+        SubletCommand::Policy(args) => policy::run(&args),
+        SubletCommand::Events(args) => events::run(&args),
+        SubletCommand::Release(args) => release::run(&args),
+        SubletCommand::Memcached(args) => return memcached::run(args),
+        SubletCommand::Config(args) => config::run(&args),
+        SubletCommand::Doctor(args) => doctor::run(&args),
+        SubletCommand::Bench(args) => moved_commands::run("bench", &args),
+        SubletCommand::Sim(args) => moved_commands::run("sim", &args),
+        SubletCommand::Generate(args) => generate::run(&args, Cli::command()),
+        SubletCommand::Keep(args) => keeper::run(&args),
     }
     .into()
 }

@@ -1,127 +1,124 @@
-//! `sublet policy`: who may hold how much, and why.
+//! `sublet policy`: how much each tenant may hold, and why.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use sublet_client::messages::{
-    ChangePolicy, Explained, Lasts, Policies, PolicyDecision, PolicyKnob, PolicyStatus,
+    ChangePolicy, Policies, PolicyDecision, PolicyExplanation, PolicyKnob, PolicyStatus,
 };
 use sublet_types::TenantName;
 
+use crate::admin_options::AdminOptions;
 use crate::exit::Exit;
-use crate::moment::{At, now, shown};
-use crate::reach::Reach;
+use crate::grants::TemporaryFlag;
+use crate::timestamp::{Timestamp, format_time, now};
 use crate::what_if;
 
-/// What to do.
+/// What to do with policies.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: PolicyCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
-    /// Show all policies and which one decides
+enum PolicyCommand {
+    /// Show all policies, and mark the one that decides
     List {
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        reach: Reach,
+        daemon: AdminOptions,
     },
     /// Show one policy with its knobs; without a name, the one that decides
     Show {
-        /// Which one
+        /// Show this policy
         name: Option<String>,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        reach: Reach,
+        daemon: AdminOptions,
     },
-    /// Have another policy decide, at once
+    /// Let another policy decide, at once
     Set {
-        /// Which one
+        /// Choose this policy
         name: String,
-        /// Its knobs, such as p=0.75
+        /// Set its knobs, such as p=0.75
         #[arg(value_name = "KNOB=VALUE")]
         knobs: Vec<String>,
-        /// Only until the daemon ends
-        #[arg(long)]
-        temporary: bool,
         #[command(flatten)]
-        reach: Reach,
+        lifetime: TemporaryFlag,
+        #[command(flatten)]
+        daemon: AdminOptions,
     },
-    /// Say what would be: for so many hits, with so much memory, or under another policy, and who would pay
+    /// Say what would be for so many hits, with so much memory, or under another policy, and who would pay
     WhatIf(what_if::Args),
     /// Say why a tenant may hold what it may, and why it lost memory
     Explain {
-        /// Which tenant
+        /// Ask about this tenant
         #[arg(long)]
         tenant: TenantName,
-        /// When: 14:03, 14:03:30, 2026-11-22T14:03, or ago: -10m, -2h; now if nothing is said
+        /// Ask about this time: 14:03, 14:03:30, 2026-11-22T14:03, or ago: -10m, -2h [default: now]
         #[arg(long, allow_hyphen_values = true)]
-        at: Option<At>,
-        /// How many decisions and losses to show, 50 at most
+        at: Option<Timestamp>,
+        /// Show this many decisions and losses, 50 at most
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=50))]
         last: u8,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        reach: Reach,
+        daemon: AdminOptions,
     },
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(args: &Args) -> Exit {
     let text = match &args.verb {
-        Verb::List { json, reach } => reach
-            .ask(|admin| admin.policies())
+        PolicyCommand::List { json, daemon } => daemon
+            .call(|admin| admin.policies())
             .map(|all| if *json { as_json(&all) } else { list(&all) }),
-        Verb::Show { name, json, reach } => {
-            let all = reach.ask(|admin| admin.policies());
+        PolicyCommand::Show { name, json, daemon } => {
+            let all = daemon.call(|admin| admin.policies());
             all.and_then(|all| {
                 let policy = find(&all, name.as_deref())?;
                 Ok(match json {
                     true => as_json(policy),
-                    false => page(policy, policy.name == all.current),
+                    false => policy_page(policy, &all),
                 })
             })
         }
-        Verb::Set {
+        PolicyCommand::Set {
             name,
             knobs,
-            temporary,
-            reach,
+            lifetime,
+            daemon,
         } => {
             let change = ChangePolicy {
                 name: name.clone(),
                 knobs: knobs.clone(),
-                lasts: match temporary {
-                    true => Lasts::UntilRestart,
-                    false => Lasts::Always,
-                },
+                lasts: lifetime.lasts(),
             };
-            let changed = reach.ask(|admin| admin.change_policy(&change));
-            changed.and_then(|all| Ok(page(find(&all, None)?, true)))
+            let changed = daemon.call(|admin| admin.change_policy(&change));
+            changed.and_then(|all| Ok(policy_page(find(&all, None)?, &all)))
         }
-        Verb::WhatIf(args) => args.ask(),
-        Verb::Explain {
+        PolicyCommand::WhatIf(args) => args.call(),
+        PolicyCommand::Explain {
             tenant,
             at,
             last,
             json,
-            reach,
+            daemon,
         } => {
-            let until = at.map_or_else(now, At::unix);
-            let explained = reach.ask(|admin| admin.explain(tenant, until));
-            explained.map(|mut told| {
-                told.decisions.truncate(usize::from(*last));
+            let until = at.map_or_else(now, Timestamp::unix);
+            let explained = daemon.call(|admin| admin.explain(tenant, until));
+            explained.map(|mut explanation| {
+                explanation.decisions.truncate(usize::from(*last));
                 match json {
-                    true => as_json(&told),
-                    false => explain(tenant, &told),
+                    true => as_json(&explanation),
+                    false => explain(tenant, &explanation),
                 }
             })
         }
@@ -159,14 +156,18 @@ fn find<'a>(all: &'a Policies, name: Option<&str>) -> Result<&'a PolicyStatus, E
     })
 }
 
-fn page(policy: &PolicyStatus, decides: bool) -> String {
+/// A policy of `all` in full.
+fn policy_page(policy: &PolicyStatus, all: &Policies) -> String {
     let PolicyStatus {
         name,
         summary,
         paper,
         knobs,
     } = policy;
-    let state = if decides { ", which decides now" } else { "" };
+    let state = match *name == all.current {
+        true => ", which decides now",
+        false => "",
+    };
     let mut text = format!("{name}{state}: {summary}\nfrom {paper}\n");
     for knob in knobs {
         let _ = write!(text, "\n{}", knob_page(knob));
@@ -190,21 +191,21 @@ fn knob_page(knob: &PolicyKnob) -> String {
     )
 }
 
-fn explain(tenant: &TenantName, told: &Explained) -> String {
-    if told.decisions.is_empty() {
-        let since = told.since.map_or(String::new(), |since| {
-            format!("; what was before {} is not kept", shown(since))
+fn explain(tenant: &TenantName, explanation: &PolicyExplanation) -> String {
+    if explanation.decisions.is_empty() {
+        let since = explanation.since.map_or(String::new(), |since| {
+            format!("; what was before {} is not kept", format_time(since))
         });
         return format!(
             "until then no policy changed what {tenant} may hold, and it lost no memory{since}\n"
         );
     }
     let mut text = String::new();
-    for decision in told.decisions.iter().rev() {
+    for decision in explanation.decisions.iter().rev() {
         let PolicyDecision {
             at, policy, why, ..
         } = decision;
-        let _ = writeln!(text, "{}  {policy:<13} {tenant}: {why}", shown(*at));
+        let _ = writeln!(text, "{}  {policy:<13} {tenant}: {why}", format_time(*at));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! `sublet release`: gives memory back to the host by hand.
+//! `sublet release`: it gives memory back to the host by hand.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use sublet_client::messages::{ReleaseReport, ReleaseRequest};
 use sublet_types::{Bytes, ReleaseMode, TenantName};
 
+use crate::admin_options::AdminOptions;
 use crate::exit::Exit;
-use crate::print::{counted, millis};
-use crate::reach::Reach;
+use crate::formatting::{format_count, millis};
 
-/// How much, and how.
+/// How much to release, and how.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How much, such as 2GiB
+    /// Release this much, such as 2GiB
     amount: Bytes,
-    /// Coldest items first; what is hot is copied together and survives
+    /// Release the coldest items first; hot items are copied together and survive
     #[arg(long, group = "mode")]
     ordered: bool,
-    /// Whole blocks, least hit first
+    /// Release whole blocks, the least hit first
     #[arg(long, group = "mode")]
     fast: bool,
-    /// From this tenant only
+    /// Release from this tenant only
     #[arg(long, value_name = "NAME")]
     tenant: Option<TenantName>,
-    /// How long the arena does not grow back, such as 60s, 5m or 2h
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s")]
+    /// Keep the arena from growing back for this long, such as 60s, 5m or 2h
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     hold: Duration,
-    /// As JSON, for programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    daemon: AdminOptions,
 }
 
-/// Gives it back, and says what that took.
+/// Releases memory, and says what was lost.
 pub(crate) fn run(args: &Args) -> Exit {
     let request = ReleaseRequest {
         amount: args.amount,
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         tenant: args.tenant.clone(),
         hold_millis: u64::try_from(args.hold.as_millis()).unwrap_or(u64::MAX),
     };
-    let report = match args.reach.ask(|admin| admin.release(&request)) {
+    let report = match args.daemon.call(|admin| admin.release(&request)) {
         Ok(report) => report,
         Err(exit) => return exit,
     };
@@ -73,11 +73,15 @@ impl Args {
     }
 }
 
-/// What was lost, of either kind.
+/// The lost items and pages, as text.
 pub(crate) fn lost(items: u64, pages: u64) -> String {
     match pages {
-        0 => counted(items, "item"),
-        _ => format!("{} and {}", counted(items, "item"), counted(pages, "page")),
+        0 => format_count(items, "item"),
+        _ => format!(
+            "{} and {}",
+            format_count(items, "item"),
+            format_count(pages, "page")
+        ),
     }
 }
 
@@ -98,28 +102,28 @@ fn text(report: &ReleaseReport, args: &Args) -> String {
     text + &format!("the arena holds {} now; {grows}\n", report.held)
 }
 
-/// `90`, `90s`, `5m`, `2h`.
-fn time(text: &str) -> Result<Duration, NoTime> {
+/// Parses `90`, `90s`, `5m`, `2h`.
+fn parse_duration(text: &str) -> Result<Duration, NotADuration> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().map_err(|_| NoTime)?;
+    let number: u64 = text[..digits].parse().map_err(|_| NotADuration)?;
     let secs = match &text[digits..] {
         "" | "s" => 1,
         "m" => 60,
         "h" => 3600,
-        _ => return Err(NoTime),
+        _ => return Err(NotADuration),
     };
     number
         .checked_mul(secs)
         .map(Duration::from_secs)
-        .ok_or(NoTime)
+        .ok_or(NotADuration)
 }
 
-/// Not a time.
+/// A text that is no duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write a time such as 60s, 5m or 2h")]
-struct NoTime;
+struct NotADuration;
 
 #[cfg(test)]
 mod tests {
@@ -128,7 +132,7 @@ mod tests {
     #[test]
     fn times_read_as_people_write_them() {
         for (text, secs) in [("0", 0), ("90s", 90), ("5m", 300), ("2h", 7200)] {
-            assert_eq!(time(text), Ok(Duration::from_secs(secs)));
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(secs)));
         }
         for wrong in [
             "",
@@ -139,7 +143,7 @@ mod tests {
             "99999999999999999999",
             "9999999999999999999h",
         ] {
-            assert_eq!(time(wrong), Err(NoTime), "{wrong}");
+            assert_eq!(parse_duration(wrong), Err(NotADuration), "{wrong}");
         }
     }
 }

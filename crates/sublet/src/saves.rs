@@ -7,59 +7,61 @@ use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sublet_client::messages::{CopyReport, CopyStatus, Copying, Grants, RestoreFile, SaveFile};
-use sublet_client::{Admin, CallError};
-use sublet_types::TenantName;
+use sublet_client::messages::{
+    CopyKind, CopyReport, CopyStatus, GrantSource, RestoreFile, SaveFile,
+};
+use sublet_client::{Admin, AdminError};
+use sublet_types::{FreezeState, TenantName};
 
+use crate::admin_options::AdminOptions;
 use crate::exit::Exit;
-use crate::grants::grants;
-use crate::print::{counted, json, millis};
-use crate::reach::Reach;
+use crate::formatting::{format_count, json, millis};
+use crate::grants::grants_line;
 
-/// How often the daemon is asked how far it is.
+/// How often the command asks the daemon for its progress.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 const TEMPLATE: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {elapsed}";
 
 /// A tenant.
 #[derive(clap::Args)]
-pub(crate) struct Name {
-    /// Which one
+pub(crate) struct TenantArgs {
+    /// Name this tenant
     name: TenantName,
     #[command(flatten)]
-    reach: Reach,
+    daemon: AdminOptions,
 }
 
-/// A tenant, and a file.
+/// A tenant and a file.
 #[derive(clap::Args)]
-pub(crate) struct File {
-    /// Which one
+pub(crate) struct SaveFileArgs {
+    /// Name this tenant
     name: TenantName,
-    /// The save file, on the daemon's host; the daemon reads and writes it
+    /// Use this save file, on the daemon's host; the daemon reads and writes it
     file: PathBuf,
-    /// As JSON, for programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    daemon: AdminOptions,
 }
 
-/// A tenant, and a file that is read.
+/// A tenant and a file to read.
 #[derive(clap::Args)]
-pub(crate) struct Restored {
+pub(crate) struct RestoreArgs {
     #[command(flatten)]
-    file: File,
-    /// Leave the tenant's weight, floor and ceiling as they are; else they are what the file says
+    file: SaveFileArgs,
+    /// Leave the tenant's weight, floor and ceiling as they are; else take them from the file
     #[arg(long)]
     keep_grants: bool,
 }
 
-impl Restored {
-    /// Has the daemon read the file.
+impl RestoreArgs {
+    /// Lets the daemon read the file.
     pub(crate) fn restore(&self) -> Result<String, Exit> {
         let grants = match self.keep_grants {
-            true => Grants::Kept,
-            false => Grants::Saved,
+            true => GrantSource::Kept,
+            false => GrantSource::Saved,
         };
         let name = &self.file.name;
         self.file.copy(|admin, SaveFile { file }| {
@@ -68,51 +70,51 @@ impl Restored {
     }
 }
 
-impl Name {
-    /// Refuses new pages, or takes them again.
-    pub(crate) fn freeze(&self, frozen: bool) -> Result<String, Exit> {
-        let asked = self
-            .reach
-            .ask(|admin| admin.freeze_tenant(&self.name, frozen));
-        asked.map(|tenant| grants(&tenant))
+impl TenantArgs {
+    /// Refuses new pages, or accepts them again.
+    pub(crate) fn set_freeze_state(&self, state: FreezeState) -> Result<String, Exit> {
+        let changed = self
+            .daemon
+            .call(|admin| admin.set_freeze_state(&self.name, state));
+        changed.map(|tenant| grants_line(&tenant))
     }
 
     /// Ends restored pools.
     pub(crate) fn discard(&self) -> Result<String, Exit> {
-        let asked = self.reach.ask(|admin| admin.discard_restored(&self.name));
-        asked.map(|tenant| format!("{}: no restored pool waits any longer\n", tenant.name))
+        let changed = self.daemon.call(|admin| admin.discard_restored(&self.name));
+        changed.map(|tenant| format!("{}: no restored pool waits any longer\n", tenant.name))
     }
 }
 
-impl File {
-    /// Has the daemon write the file.
+impl SaveFileArgs {
+    /// Lets the daemon write the file.
     pub(crate) fn save(&self) -> Result<String, Exit> {
         self.copy(|admin, file| admin.save_tenant(&self.name, &file))
     }
 
     fn copy(
         &self,
-        copy: impl FnOnce(&Admin, SaveFile) -> Result<CopyReport, CallError>,
+        copy: impl FnOnce(&Admin, SaveFile) -> Result<CopyReport, AdminError>,
     ) -> Result<String, Exit> {
         let file = self.place()?;
-        let admin = self.reach.admin()?;
+        let admin = self.daemon.admin()?;
         let copied = match std::io::stderr().is_terminal() {
             true => {
-                let looking = self.reach.admin()?;
-                watched(looking, || copy(&admin, file))
+                let looking = self.daemon.admin()?;
+                with_progress_bar(looking, || copy(&admin, file))
             }
             false => copy(&admin, file),
         };
-        let report = copied.map_err(|error| Exit::uncalled(&error))?;
+        let report = copied.map_err(|error| Exit::call_failed(&error))?;
         Ok(match self.json {
             true => json(&report),
             false => text(&report),
         })
     }
 
-    /// The file as the daemon knows it.
+    /// The file, by its path on the daemon's host.
     fn place(&self) -> Result<SaveFile, Exit> {
-        let path = match self.reach.is_here() {
+        let path = match self.daemon.is_here() {
             true => std::path::absolute(&self.file).map_err(Exit::failed)?,
             false => self.file.clone(),
         };
@@ -129,8 +131,8 @@ impl File {
     }
 }
 
-/// Runs `work`, with a bar on how far the daemon says it is.
-fn watched<T>(admin: Admin, work: impl FnOnce() -> T) -> T {
+/// Runs `work`, and shows the daemon's progress in a bar.
+fn with_progress_bar<T>(admin: Admin, work: impl FnOnce() -> T) -> T {
     let (ended, until) = mpsc::channel::<()>();
     let watching = thread::spawn(move || {
         let bar = ProgressBar::new(0);
@@ -153,18 +155,18 @@ fn watched<T>(admin: Admin, work: impl FnOnce() -> T) -> T {
     done
 }
 
-fn verb(copying: Copying) -> &'static str {
+fn verb(copying: CopyKind) -> &'static str {
     match copying {
-        Copying::Save => "saving",
-        Copying::Restore => "restoring",
+        CopyKind::Save => "saving",
+        CopyKind::Restore => "restoring",
     }
 }
 
-/// What is under way, for `sublet status`.
+/// A copy in progress, as a line of `sublet status`.
 pub(crate) fn line(copy: &CopyStatus) -> String {
     let way = match copy.copying {
-        Copying::Save => "into",
-        Copying::Restore => "from",
+        CopyKind::Save => "into",
+        CopyKind::Restore => "from",
     };
     format!(
         "{:<9} tenant {} {way} {}: {} of {}",
@@ -185,22 +187,22 @@ fn text(report: &CopyReport) -> String {
         bytes,
         ..
     } = report;
-    let (pools, time) = (counted(*pools, "pool"), millis(report.micros));
-    let pages = counted(*pages, "page");
+    let (pools, time) = (format_count(*pools, "pool"), millis(report.micros));
+    let pages = format_count(*pages, "page");
     match (report.copying, report.frozen) {
-        (Copying::Save, _) if report.pools == 0 => format!(
+        (CopyKind::Save, _) if report.pools == 0 => format!(
             "{tenant}: {file} has its grants only: no program has a persistent pool at its rings, and pages of disks \
              stay with their backings\n"
         ),
-        (Copying::Save, true) => {
+        (CopyKind::Save, true) => {
             format!("{tenant}: {pages} of {pools} saved in {file} ({bytes}) in {time}\n")
         }
-        (Copying::Save, false) => format!(
+        (CopyKind::Save, false) => format!(
             "{tenant}: {pages} of {pools} saved in {file} ({bytes}) in {time}\n\
              It was not frozen: what its programs put meanwhile may be in the file or not. Before a save that must \
              have everything: sublet tenants freeze {tenant}\n"
         ),
-        (Copying::Restore, frozen) => {
+        (CopyKind::Restore, frozen) => {
             let thaw = match frozen {
                 true => format!(
                     "It is frozen, as it was when it was saved: sublet tenants thaw {tenant}\n"

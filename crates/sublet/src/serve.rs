@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sublet_host::config::{self, DAEMON_KNOBS, Flag, Knob, TENANT_KNOBS, Takes};
+use sublet_host::config::{self, CliFlag, DAEMON_KNOBS, Knob, KnobArgument, TENANT_KNOBS};
 use sublet_host::serve;
 
 use crate::exit::Exit;
 use crate::signals::survive_strays;
 
-/// A config file, and what stands over it.
+/// A config file, and the options that override it.
 pub(crate) struct Args {
     file: Option<PathBuf>,
-    flags: Vec<Flag>,
+    flags: Vec<CliFlag>,
 }
 
 const AFTER_HELP: &str = "\
@@ -49,8 +49,8 @@ fn option<W>(knob: &Knob<W>) -> Option<Arg> {
         format!(" [default: {}]", default.trim_matches('"'))
     });
     let (unit, action) = match knob.takes {
-        // What is a list in the config is said once for each.
-        Takes::Values => {
+        // An option of a list is given once per value.
+        KnobArgument::Values => {
             let unit = knob.unit.trim_start_matches("a list of ");
             let unit = format!("{unit}; may be given several times");
             (unit, ArgAction::Append)

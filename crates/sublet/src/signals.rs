@@ -1,8 +1,12 @@
-//! Signals that would kill, and must not.
+//! Signals that would kill the process, but must not.
 //!
-//! They are heard and nothing comes of them, rather than ignored: who is ignored stays so in programs that are started.
-//! SIGPIPE the runtime ignores; SIGTERM, SIGINT, SIGPWR, SIGHUP and SIGXCPU `serve` acts on, and tells of SIGUSR1 and SIGUSR2;
-//! `memcached` acts on SIGUSR1, too; SIGQUIT, and what a fault of our own raises, kill.
+//! The process handles them without any effect. It does not ignore them, because programs that it starts would inherit
+//! that.
+//!
+//! - SIGPIPE: the runtime ignores it.
+//! - SIGTERM, SIGINT, SIGPWR, SIGHUP and SIGXCPU: `serve` acts on them.
+//! - SIGUSR1 and SIGUSR2: `serve` logs them, and `memcached` acts on SIGUSR1, too.
+//! - SIGQUIT, and what a fault of our own raises: they kill.
 
 use std::io;
 use std::sync::Arc;
@@ -12,20 +16,20 @@ use signal_hook::flag;
 
 use crate::exit::Exit;
 
-/// What other daemons reopen their logs by, and what timers send that nobody here sets.
+/// Signals that make other daemons reopen their logs, and signals of timers that nobody sets here.
 const STRAY: [i32; 6] = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO];
 
-/// A write beyond the limit of a file's size (`ulimit -f`) is an error, `EFBIG`, and no death.
+/// Turns a write beyond the limit of a file's size (`ulimit -f`) into an error, `EFBIG`, instead of death.
 pub(crate) fn survive_large_files() -> io::Result<()> {
-    hear(SIGXFSZ)
+    catch(SIGXFSZ)
 }
 
-/// A daemon whose guests would lose their disks lives through what was meant for others.
+/// Makes stray signals harmless. A daemon whose guests would lose their disks survives what was meant for others.
 pub(crate) fn survive_strays() -> Result<(), Exit> {
-    let heard = STRAY.into_iter().try_for_each(hear);
-    heard.map_err(|error| Exit::failed(format_args!("cannot hear signals: {error}")))
+    let caught = STRAY.into_iter().try_for_each(catch);
+    caught.map_err(|error| Exit::failed(format_args!("cannot handle signals: {error}")))
 }
 
-fn hear(signal: i32) -> io::Result<()> {
+fn catch(signal: i32) -> io::Result<()> {
     flag::register(signal, Arc::default()).map(drop)
 }

@@ -6,35 +6,35 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{Table, presets};
 use sublet_client::messages::{
-    DiskStatus, LeftBehind, PagesStatus, RingStatus, RuleStatus, Status, TenantStatus,
+    DiskStatus, OrphanedPages, PagesStatus, RingStatus, RuleStatus, Status, TenantStatus,
 };
 use sublet_types::{Bytes, Pages};
 
+use crate::admin_options::AdminOptions;
+use crate::evicted_tables;
 use crate::exit::Exit;
+use crate::formatting::{duration, format_count, format_table, millis, percent};
 use crate::grants::eviction;
-use crate::leavers;
-use crate::print::{counted, duration, laid_out, millis, percent};
-use crate::reach::Reach;
 use crate::release::lost;
 use crate::saves;
 
-/// How it is shown.
+/// How to show the status.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// As JSON, for programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
-    /// Again and again, every SECONDS
+    /// Show it again every SECONDS
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     watch: Option<u32>,
     #[command(flatten)]
-    reach: Reach,
+    daemon: AdminOptions,
 }
 
-/// Shows it.
+/// Shows the status.
 pub(crate) fn run(args: &Args) -> Exit {
-    let admin = match args.reach.admin() {
+    let admin = match args.daemon.admin() {
         Ok(admin) => admin,
         Err(exit) => return exit,
     };
@@ -42,11 +42,11 @@ pub(crate) fn run(args: &Args) -> Exit {
     loop {
         let status = match admin.status() {
             Ok(status) => status,
-            Err(error) => return Exit::uncalled(&error),
+            Err(error) => return Exit::call_failed(&error),
         };
         let now = Instant::now();
         let since = before.as_ref().map(|(at, status)| (now - *at, status));
-        let page = page(args, &status, since);
+        let page = status_page(args, &status, since);
         let written = io::stdout().write_all(page.as_bytes());
         match (written, args.watch) {
             (Ok(()), Some(secs)) => thread::sleep(Duration::from_secs(secs.into())),
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Exit {
     }
 }
 
-fn page(args: &Args, status: &Status, since: Option<(Duration, &Status)>) -> String {
+fn status_page(args: &Args, status: &Status, since: Option<(Duration, &Status)>) -> String {
     if args.json {
         let text = serde_json::to_string(status).expect("a status is JSON");
         return format!("{text}\n");
@@ -68,8 +68,8 @@ fn page(args: &Args, status: &Status, since: Option<(Duration, &Status)>) -> Str
     format!("{home}{}", text(status, since))
 }
 
-/// The page for people. Operations a second are over the time since the last look, if there was one,
-/// else since the start.
+/// The page for people. Operations per second are over the time since the last look if there was one, else since the
+/// start.
 pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> String {
     let mut page = ending(status)
         .into_iter()
@@ -86,7 +86,7 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
         page.push_str(&pages(&status.tenants));
         page.push('\n');
     }
-    let evicted = leavers::table(&status.tenants);
+    let evicted = evicted_tables::table(&status.tenants);
     if !evicted.is_empty() {
         page.push_str(&format!("{evicted}\n"));
     }
@@ -115,11 +115,11 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
     page
 }
 
-/// What a column of the tenants' table says; of one tenant alone there is nothing to compare.
+/// The meaning of a column in the tenants' table. A single tenant has nothing to compare.
 const FAIRNESS: &str =
     "fairness  1.00 is a tenant's weighted share; who has most above it gives way first\n";
 
-/// That it ends, and what it waits for.
+/// Says that the daemon is ending, and what it waits for.
 fn ending(status: &Status) -> Option<(&'static str, String)> {
     let left: Pages = status.disks.iter().map(|disk| Pages(disk.dirty)).sum();
     let said = format!("its disks are brought to their backings; {left} left");
@@ -148,7 +148,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
                 arena.free,
                 arena.index,
                 arena.used,
-                counted(arena.items, "item")
+                format_count(arena.items, "item")
             ),
         ),
         ("why", status.headroom.why.clone()),
@@ -173,7 +173,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
                 "{} so far, {} lost, {}; last {:?}: {} in {}",
                 status.headroom.released,
                 lost(status.headroom.items_lost, status.headroom.pages_lost),
-                counted(times, "time"),
+                format_count(times, "time"),
                 last.mode,
                 last.released,
                 millis(last.micros)
@@ -183,7 +183,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Who decides, and what that leaves over or would like to have.
+/// The policy in force, and what it leaves over or would like to have.
 fn rule(rule: &RuleStatus) -> (&'static str, String) {
     let some = |amount: Bytes, what: &str| match amount {
         Bytes::ZERO => String::new(),
@@ -244,15 +244,15 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
             tenant.listen.join(" "),
         ]);
     }
-    laid_out(table, 1..12)
+    format_table(table, 1..12)
 }
 
-/// Whether there is something to tell of its pages.
+/// Whether there is something to show about its pages.
 fn has_pages(tenant: &TenantStatus) -> bool {
     tenant.pages.pools > 0 || tenant.pages.puts > 0
 }
 
-/// The table of pages, a row for each tenant that has or had any.
+/// The table of pages: one row per tenant that has or had any.
 fn pages(tenants: &[TenantStatus]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header([
@@ -290,16 +290,16 @@ fn pages(tenants: &[TenantStatus]) -> String {
             eviction(tenant),
         ]);
     }
-    laid_out(table, 1..13)
+    format_table(table, 1..13)
 }
 
-/// Puts that were stored in the place of another page.
+/// Puts that displaced another page.
 fn displacing(pages: &PagesStatus) -> u64 {
     let in_room = pages.puts_succeeded + pages.puts_refused;
     pages.puts.saturating_sub(in_room)
 }
 
-/// The table of rings, a row for each tenant that has any.
+/// The table of rings: one row per tenant that has any.
 fn rings(tenants: &[TenantStatus]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header([
@@ -308,25 +308,25 @@ fn rings(tenants: &[TenantStatus]) -> String {
     ]);
     for tenant in tenants {
         let Some(ring) = &tenant.ring else { continue };
-        let (gets, hits) = (ring.asked("get"), ring.operation("get", "hit"));
+        let (gets, hits) = (ring.requests("get"), ring.operation("get", "hit"));
         table.add_row([
             tenant.name.to_string(),
             ring.connections.to_string(),
             ring.refused().to_string(),
-            ring.asked("put").to_string(),
+            ring.requests("put").to_string(),
             ring.operation("put", "refused").to_string(),
             gets.to_string(),
             percent(hits, gets),
-            (ring.asked("flush_page") + ring.asked("flush_object")).to_string(),
+            (ring.requests("flush_page") + ring.requests("flush_object")).to_string(),
             ring.bytes_stored.to_string(),
             ring.bytes_fetched.to_string(),
             nonsense(ring).to_string(),
         ]);
     }
-    laid_out(table, 1..11)
+    format_table(table, 1..11)
 }
 
-/// Entries that made no sense, and connections that ended for that.
+/// Entries that made no sense, and connections that ended because of that.
 fn nonsense(ring: &RingStatus) -> u64 {
     let verbs = ring.operations.keys();
     let faulty = verbs.map(|verb| ring.operation(verb, "faulty"));
@@ -334,7 +334,7 @@ fn nonsense(ring: &RingStatus) -> u64 {
 }
 
 /// The table of disks, and what can be done about pages that were left behind.
-pub(crate) fn disks(disks: &[DiskStatus], left: &[LeftBehind]) -> String {
+pub(crate) fn disks(disks: &[DiskStatus], left: &[OrphanedPages]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header([
         "disk",
@@ -372,18 +372,18 @@ pub(crate) fn disks(disks: &[DiskStatus], left: &[LeftBehind]) -> String {
     for left in left {
         table.add_row(left_row(left));
     }
-    let mut lines = laid_out(table, 4..9);
+    let mut lines = format_table(table, 4..9);
     for left in left {
         lines.push_str(&format!(
             "\n{}: {}\n",
             left.name,
-            crate::disk::left::said(left)
+            crate::disk::left_behind::describe(left)
         ));
     }
     lines
 }
 
-fn left_row(left: &LeftBehind) -> [String; 10] {
+fn left_row(left: &OrphanedPages) -> [String; 10] {
     let dirty = Pages(left.pages).bytes().to_string();
     let cells = [
         left.name.as_str(),
@@ -410,7 +410,7 @@ fn rate(tenant: &TenantStatus, status: &Status, since: Option<(Duration, &Status
     done as f64 / time.as_secs_f64().max(0.001)
 }
 
-/// What is in two processes' memory at once.
+/// Memory that is shared by two processes.
 fn shared(memory: Bytes) -> String {
     match memory {
         Bytes::ZERO => String::new(),

@@ -1,137 +1,141 @@
-//! `sublet tenants`: who is served, and what each is granted.
+//! `sublet tenants`: the tenants, and the grants of each.
 
 use std::io::{self, Write};
 
 use sublet_client::messages::{AddTenant, ChangeTenant, PagesStatus, RingStatus, TenantStatus};
-use sublet_types::{TenantName, Weight};
+use sublet_types::{FreezeState, TenantName, Weight};
 
+use crate::admin_options::AdminOptions;
+use crate::evicted_tables;
 use crate::exit::Exit;
-use crate::grants::{Grants, grants, lasts};
-use crate::leavers;
-use crate::print::json;
-use crate::reach::Reach;
+use crate::formatting::json;
+use crate::grants::{GrantOptions, TemporaryFlag, grants_line};
 use crate::saves;
 use crate::status;
 
-/// What to do.
+/// What to do with tenants.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: TenantsCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
+enum TenantsCommand {
     /// Show all tenants
     List {
         #[command(flatten)]
-        reach: Reach,
-        /// As JSON, for programs
+        daemon: AdminOptions,
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
     /// Show one tenant with everything its clients did
     Show {
-        /// Which one
+        /// Show this tenant
         name: TenantName,
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        reach: Reach,
+        daemon: AdminOptions,
     },
-    /// Add a tenant for disks to come
-    Add(Add),
+    /// Add a tenant for future disks
+    Add(AddTenantArgs),
     /// Remove a tenant that nobody uses
     Remove {
-        /// Which one
+        /// Remove this tenant
         name: TenantName,
-        /// Only until the daemon ends
-        #[arg(long)]
-        temporary: bool,
         #[command(flatten)]
-        reach: Reach,
+        lifetime: TemporaryFlag,
+        #[command(flatten)]
+        daemon: AdminOptions,
     },
     /// Change what a tenant is granted
-    Set(Set),
+    Set(SetTenantArgs),
     /// Refuse a tenant's new pages; it keeps what it has, and gets, replacements and flushes go on
-    Freeze(saves::Name),
-    /// Take a tenant's new pages again
-    Thaw(saves::Name),
-    /// Write a tenant's persistent pages into a file that is not there yet
-    Save(saves::File),
-    /// Bring the pages of such a file back, for programs that make their pools again
-    Restore(saves::Restored),
+    Freeze(saves::TenantArgs),
+    /// Accept a tenant's new pages again
+    Thaw(saves::TenantArgs),
+    /// Write a tenant's persistent pages into a new file
+    Save(saves::SaveFileArgs),
+    /// Read the pages of such a file back, for programs that make their pools again
+    Restore(saves::RestoreArgs),
     /// End restored pools that no program has taken over
-    Discard(saves::Name),
+    Discard(saves::TenantArgs),
 }
 
 #[derive(clap::Args)]
-struct Add {
-    /// Its name
+struct AddTenantArgs {
+    /// Name the new tenant
     name: TenantName,
     #[command(flatten)]
-    grants: Grants,
-    /// Only until the daemon ends
-    #[arg(long)]
-    temporary: bool,
+    grants: GrantOptions,
     #[command(flatten)]
-    reach: Reach,
+    lifetime: TemporaryFlag,
+    #[command(flatten)]
+    daemon: AdminOptions,
 }
 
 #[derive(clap::Args)]
 #[group(id = "what", required = true, multiple = true, args = ["weight", "floor", "ceiling", "eviction"])]
-struct Set {
-    /// Which one
+struct SetTenantArgs {
+    /// Change this tenant
     name: TenantName,
     #[command(flatten)]
-    grants: Grants,
-    /// Only until the daemon ends
-    #[arg(long)]
-    temporary: bool,
+    grants: GrantOptions,
     #[command(flatten)]
-    reach: Reach,
+    lifetime: TemporaryFlag,
+    #[command(flatten)]
+    daemon: AdminOptions,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(args: &Args) -> Exit {
     let text = match &args.verb {
-        Verb::List { reach, json: false } => reach
-            .ask(|admin| admin.status())
+        TenantsCommand::List {
+            daemon,
+            json: false,
+        } => daemon
+            .call(|admin| admin.status())
             .map(|s| status::tenants(&s, None)),
-        Verb::List { reach, json: true } => {
-            reach.ask(|admin| admin.tenants()).map(|all| json(&all))
+        TenantsCommand::List { daemon, json: true } => {
+            daemon.call(|admin| admin.tenants()).map(|all| json(&all))
         }
-        Verb::Show {
+        TenantsCommand::Show {
             name,
             json: true,
-            reach,
-        } => reach.ask(|admin| admin.tenant(name)).map(|one| json(&one)),
-        Verb::Show {
+            daemon,
+        } => daemon
+            .call(|admin| admin.tenant(name))
+            .map(|one| json(&one)),
+        TenantsCommand::Show {
             name,
             json: false,
-            reach,
-        } => reach.ask(|admin| admin.tenant(name)).map(|one| page(&one)),
-        Verb::Add(add) => add
-            .reach
-            .ask(|admin| admin.add_tenant(&add.tenant()))
-            .map(|one| grants(&one)),
-        Verb::Remove {
+            daemon,
+        } => daemon
+            .call(|admin| admin.tenant(name))
+            .map(|one| tenant_page(&one)),
+        TenantsCommand::Add(add) => add
+            .daemon
+            .call(|admin| admin.add_tenant(&add.tenant()))
+            .map(|one| grants_line(&one)),
+        TenantsCommand::Remove {
             name,
-            temporary,
-            reach,
-        } => reach
-            .ask(|admin| admin.remove_tenant(name, lasts(*temporary)))
+            lifetime,
+            daemon,
+        } => daemon
+            .call(|admin| admin.remove_tenant(name, lifetime.lasts()))
             .map(|_| format!("{name}: removed\n")),
-        Verb::Set(set) => set
-            .reach
-            .ask(|admin| admin.change_tenant(&set.name, &set.change()))
-            .map(|one| grants(&one)),
-        Verb::Freeze(name) => name.freeze(true),
-        Verb::Thaw(name) => name.freeze(false),
-        Verb::Save(file) => file.save(),
-        Verb::Restore(file) => file.restore(),
-        Verb::Discard(name) => name.discard(),
+        TenantsCommand::Set(set) => set
+            .daemon
+            .call(|admin| admin.change_tenant(&set.name, &set.change()))
+            .map(|one| grants_line(&one)),
+        TenantsCommand::Freeze(name) => name.set_freeze_state(FreezeState::Frozen),
+        TenantsCommand::Thaw(name) => name.set_freeze_state(FreezeState::Thawed),
+        TenantsCommand::Save(file) => file.save(),
+        TenantsCommand::Restore(file) => file.restore(),
+        TenantsCommand::Discard(name) => name.discard(),
     };
     match text {
         Ok(text) => Exit::written(io::stdout().write_all(text.as_bytes())),
@@ -139,19 +143,19 @@ pub(crate) fn run(args: &Args) -> Exit {
     }
 }
 
-impl Set {
+impl SetTenantArgs {
     fn change(&self) -> ChangeTenant {
         ChangeTenant {
             weight: self.grants.weight.map(Weight),
             floor: self.grants.floor,
             ceiling: self.grants.ceiling,
             eviction: self.grants.eviction,
-            lasts: lasts(self.temporary),
+            lasts: self.lifetime.lasts(),
         }
     }
 }
 
-impl Add {
+impl AddTenantArgs {
     fn tenant(&self) -> AddTenant {
         AddTenant {
             name: self.name.clone(),
@@ -159,12 +163,12 @@ impl Add {
             floor: self.grants.floor,
             ceiling: self.grants.ceiling,
             eviction: self.grants.eviction,
-            lasts: lasts(self.temporary),
+            lasts: self.lifetime.lasts(),
         }
     }
 }
 
-/// What is known of its pages; nothing where it has no pool and never had one.
+/// What is known of its pages. Nothing if it never had a pool.
 fn pages(pages: &PagesStatus) -> String {
     if *pages == PagesStatus::default() {
         return String::new();
@@ -187,7 +191,7 @@ fn pages(pages: &PagesStatus) -> String {
         .concat()
 }
 
-/// What its rings did, but for what never happened.
+/// What its rings did. Counts of zero are left out.
 fn ring(ring: &RingStatus) -> String {
     let connections = [
         ("connections", ring.connections),
@@ -216,8 +220,8 @@ fn ring(ring: &RingStatus) -> String {
         .collect()
 }
 
-fn page(tenant: &TenantStatus) -> String {
-    let mut page = grants(tenant);
+fn tenant_page(tenant: &TenantStatus) -> String {
+    let mut page = grants_line(tenant);
     page.push_str(&format!(
         "held {}, used {} by {} items; fairness {:.2}; {} connections at {}\n",
         tenant.held,
@@ -231,7 +235,7 @@ fn page(tenant: &TenantStatus) -> String {
         "{:<20} {}\n{:<20} {}\n",
         "evictions", tenant.evictions, "reclaimed", tenant.reclaimed
     ));
-    page.push_str(&leavers::lines(tenant));
+    page.push_str(&evicted_tables::lines(tenant));
     page.push_str(&pages(&tenant.pages));
     page.push_str(&tenant.ring.as_ref().map_or(String::new(), ring));
     for (name, count) in &tenant.counters {

@@ -1,44 +1,45 @@
-//! `sublet policy what-if`: for so many hits, with so much memory, under another policy; and who would pay.
+//! `sublet policy what-if`: what would be for so many hits, with so much memory, or under another policy; and which
+//! tenants would pay.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
 
 use comfy_table::{Table, presets};
-use sublet_client::messages::{AskWhatIf, WhatIf, WhatIfTenant};
+use sublet_client::messages::{WhatIf, WhatIfQuery, WhatIfTenant};
 use sublet_types::{Bytes, TenantName};
 
+use crate::admin_options::AdminOptions;
 use crate::exit::Exit;
-use crate::print::{json, laid_out};
-use crate::reach::Reach;
+use crate::formatting::{format_table, json};
 
-/// What is asked.
+/// The question.
 #[derive(clap::Args)]
 #[group(id = "what", required = true, multiple = false, args = ["hits", "memory", "policy"])]
 pub(crate) struct Args {
-    /// About which tenant
+    /// Ask about this tenant
     #[arg(long, required_unless_present = "policy", conflicts_with = "policy")]
     tenant: Option<TenantName>,
-    /// Which part of its gets are to be hits, such as 95%
+    /// Let this part of its gets hit, such as 95%
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
     hits: Option<Percent>,
-    /// How much memory it is to have, such as 4GiB
+    /// Give it this much memory, such as 4GiB
     #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
     memory: Option<Bytes>,
-    /// Which policy is to decide
+    /// Let this policy decide
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// Its knobs, such as p=0.75
+    /// Set its knobs, such as p=0.75
     #[arg(
         value_name = "KNOB=VALUE",
         requires = "policy",
         conflicts_with = "tenant"
     )]
     knobs: Vec<String>,
-    /// As JSON, for programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reach: Reach,
+    daemon: AdminOptions,
 }
 
 /// A part of all gets.
@@ -48,10 +49,10 @@ struct Percent(f64);
 /// Why a part was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 enum PercentError {
-    /// No number, or out of range.
+    /// It is no number, or out of range.
     #[error("{0:?} is no part of all gets: write 95%")]
     Nonsense(String),
-    /// Below one in a hundred, without its sign.
+    /// It is below one in a hundred, and lacks the percent sign.
     #[error("{0:?} is less than a hundredth: write {1}%, or {0}% if that is meant")]
     Fraction(String, f64),
 }
@@ -74,27 +75,27 @@ impl FromStr for Percent {
 }
 
 impl Args {
-    /// Asks, and says what is answered.
-    pub(crate) fn ask(&self) -> Result<String, Exit> {
-        let asked = AskWhatIf {
+    /// Asks the daemon, and returns its answer as text.
+    pub(crate) fn call(&self) -> Result<String, Exit> {
+        let query = WhatIfQuery {
             tenant: self.tenant.as_ref().map(|tenant| tenant.to_string()),
             hits: self.hits.map(|hits| hits.0),
             memory: self.memory,
             policy: self.policy.clone(),
             knobs: (!self.knobs.is_empty()).then(|| self.knobs.join(",")),
         };
-        let told = self.reach.ask(|admin| admin.what_if(&asked))?;
+        let answer = self.daemon.call(|admin| admin.what_if(&query))?;
         Ok(match (&self.tenant, self.json) {
-            (_, true) => json(&told),
-            (Some(tenant), false) => of_tenant(tenant, &asked, &told),
-            (None, false) => of_policy(&told),
+            (_, true) => json(&answer),
+            (Some(tenant), false) => of_tenant(tenant, &query, &answer),
+            (None, false) => of_policy(&answer),
         })
     }
 }
 
-/// What a tenant would need or have, and a line for each who pays or gains.
-fn of_tenant(name: &TenantName, asked: &AskWhatIf, told: &WhatIf) -> String {
-    let Some(own) = told.tenants.iter().find(|tenant| tenant.name == *name) else {
+/// What a tenant would need or have, and one line per tenant that pays or gains.
+fn of_tenant(name: &TenantName, query: &WhatIfQuery, answer: &WhatIf) -> String {
+    let Some(own) = answer.tenants.iter().find(|tenant| tenant.name == *name) else {
         return format!("{name} has gone\n");
     };
     let WhatIfTenant {
@@ -102,7 +103,7 @@ fn of_tenant(name: &TenantName, asked: &AskWhatIf, told: &WhatIf) -> String {
         memory_after: needs,
         ..
     } = own;
-    let mut text = match asked.hits {
+    let mut text = match query.hits {
         Some(hits) => format!("{name} needs {needs} for {} hits", as_asked(hits)),
         None => format!(
             "{name} would have {} hits with {needs}",
@@ -115,7 +116,7 @@ fn of_tenant(name: &TenantName, asked: &AskWhatIf, told: &WhatIf) -> String {
         percent(own.hits_before),
         percent(own.hits_counted)
     );
-    for line in others(name, told) {
+    for line in others(name, answer) {
         let _ = writeln!(text, "  {line}");
     }
     if needs > has && *needs > own.floor {
@@ -128,21 +129,21 @@ fn of_tenant(name: &TenantName, asked: &AskWhatIf, told: &WhatIf) -> String {
     let _ = writeln!(
         text,
         "all tenants: {} hits instead of {}, by what the last {} asked",
-        percent(told.hits_after),
-        percent(told.hits_before),
-        span(told.secs)
+        percent(answer.hits_after),
+        percent(answer.hits_before),
+        span(answer.secs)
     );
     text
 }
 
-/// What comes from whom and what goes to whom; together as much as the tenant gets or gives.
-fn others(name: &TenantName, told: &WhatIf) -> Vec<String> {
+/// What comes from whom, and what goes to whom. The amounts add up to what the tenant gets or gives.
+fn others(name: &TenantName, answer: &WhatIf) -> Vec<String> {
     let mut lines = Vec::new();
-    let free = (told.free_before, told.free_after);
+    let free = (answer.free_before, answer.free_after);
     if free.0 > free.1 {
         lines.push(format!("{} of it are free now", free.0 - free.1));
     }
-    for other in told.tenants.iter().filter(|tenant| tenant.name != *name) {
+    for other in answer.tenants.iter().filter(|tenant| tenant.name != *name) {
         let WhatIfTenant {
             name,
             memory_before: before,
@@ -180,8 +181,8 @@ fn cost(tenant: &WhatIfTenant) -> String {
 }
 
 /// Both policies side by side.
-fn of_policy(told: &WhatIf) -> String {
-    let (now, then) = (told.policy.as_str(), told.other.as_str());
+fn of_policy(answer: &WhatIf) -> String {
+    let (now, then) = (answer.policy.as_str(), answer.other.as_str());
     let (column, other_column) = match now == then {
         true => (format!("{now}, as it is"), format!("{then}, as asked")),
         false => (now.to_owned(), then.to_owned()),
@@ -196,7 +197,7 @@ fn of_policy(told: &WhatIf) -> String {
         "hits",
         "points",
     ]);
-    for tenant in &told.tenants {
+    for tenant in &answer.tenants {
         table.add_row([
             tenant.name.to_string(),
             percent(tenant.hits_counted),
@@ -207,31 +208,31 @@ fn of_policy(told: &WhatIf) -> String {
             points(tenant.hits_before, tenant.hits_after),
         ]);
     }
-    let sum = |of: fn(&WhatIfTenant) -> Bytes| told.tenants.iter().map(of).sum::<Bytes>();
+    let sum = |of: fn(&WhatIfTenant) -> Bytes| answer.tenants.iter().map(of).sum::<Bytes>();
     table.add_row([
         "all".to_owned(),
         String::new(),
         sum(|tenant| tenant.memory_before).to_string(),
-        percent(told.hits_before),
+        percent(answer.hits_before),
         sum(|tenant| tenant.memory_after).to_string(),
-        percent(told.hits_after),
-        points(told.hits_before, told.hits_after),
+        percent(answer.hits_after),
+        points(answer.hits_before, answer.hits_after),
     ]);
     table.add_row([
         "free".to_owned(),
         String::new(),
-        told.free_before.to_string(),
+        answer.free_before.to_string(),
         String::new(),
-        told.free_after.to_string(),
+        answer.free_after.to_string(),
     ]);
     format!(
         "{}\n{other_column} instead of {now}, which decides now: both replayed by one model over what the last {} asked\n",
-        laid_out(table, 1..7),
-        span(told.secs)
+        format_table(table, 1..7),
+        span(answer.secs)
     )
 }
 
-/// `99.99 %`, with as many places as were asked for, four at the most.
+/// Formats `99.99 %` with as many places as were asked for, at most four.
 fn as_asked(part: f64) -> String {
     format!("{} %", (part * 1e6).round() / 1e4)
 }
@@ -294,7 +295,7 @@ mod tests {
         }
     }
 
-    fn told(other: &str) -> WhatIf {
+    fn answer(other: &str) -> WhatIf {
         WhatIf {
             version: 1,
             policy: "weights".to_owned(),
@@ -314,13 +315,13 @@ mod tests {
 
     #[test]
     fn what_a_tenant_needs_and_who_pays() {
-        let asked = AskWhatIf {
+        let query = WhatIfQuery {
             hits: Some(0.95),
-            ..AskWhatIf::default()
+            ..WhatIfQuery::default()
         };
         let web = "web".parse().expect("a name");
         assert_eq!(
-            of_tenant(&web, &asked, &told("weights")),
+            of_tenant(&web, &query, &answer("weights")),
             "web needs 3.00 GiB for 95 % hits; it has 2.00 GiB, with 81.0 % by its curve and 80.0 % counted\n\
              \x20 256 MiB of it are free now\n\
              \x20 db would pay 512 MiB, 1.2 points: 88.1 % hits instead of 89.3 %\n\
@@ -332,14 +333,14 @@ mod tests {
 
     #[test]
     fn no_floor_is_proposed_that_is_below_the_one_in_force() {
-        let asked = AskWhatIf {
+        let query = WhatIfQuery {
             memory: Some(Bytes(3 * GIB)),
-            ..AskWhatIf::default()
+            ..WhatIfQuery::default()
         };
-        let mut told = told("weights");
-        told.tenants[0].floor = Bytes(4 * GIB);
+        let mut answer = answer("weights");
+        answer.tenants[0].floor = Bytes(4 * GIB);
         let web = "web".parse().expect("a name");
-        assert!(!of_tenant(&web, &asked, &told).contains("--floor"));
+        assert!(!of_tenant(&web, &query, &answer).contains("--floor"));
     }
 
     #[test]
@@ -350,13 +351,13 @@ mod tests {
 
     #[test]
     fn one_policy_with_other_knobs_has_a_heading_of_its_own() {
-        let page = of_policy(&told("weights"));
+        let page = of_policy(&answer("weights"));
         assert!(page.contains("weights, as it is") && page.contains("weights, as asked"));
     }
 
     #[test]
     fn two_policies_side_by_side() {
-        let page = of_policy(&told("mrc"));
+        let page = of_policy(&answer("mrc"));
         let rows: Vec<String> = page
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))

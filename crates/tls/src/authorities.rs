@@ -1,4 +1,4 @@
-//! Whom a listener or a client trusts.
+//! The certificates that a listener or a client trusts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,31 +6,32 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 
-use crate::{Fault, chain, files};
+use crate::{CredentialError, chain, pem_files};
 
-/// Certificates that are trusted.
+/// Trusted certificates.
 #[derive(Clone, Debug)]
 pub struct Authorities {
     pub(crate) certificates: Arc<[CertificateDer<'static>]>,
-    /// All of them.
+    /// All trusted certificates.
     pub(crate) roots: Arc<RootCertStore>,
-    /// Those whose holders may sign others': those of version 1, and those that say so.
+    /// The certificates whose holders may sign others. These are the ones of version 1, and the ones that say so.
     pub(crate) signers: Arc<RootCertStore>,
 }
 
 impl Authorities {
-    /// Reads them.
+    /// Reads the certificates of a file.
     ///
     /// # Errors
     ///
-    /// The first certificate that is of no use: without it somebody would be refused, and nobody would know why.
-    pub fn read(path: &Path) -> Result<Authorities, Fault> {
-        let certificates = files::certificates(path)?;
+    /// One of the certificates cannot be used; the error names the first. If it were skipped, peers would be refused
+    /// for a reason that nobody sees.
+    pub fn read(path: &Path) -> Result<Authorities, CredentialError> {
+        let certificates = pem_files::certificates(path)?;
         let mut roots = RootCertStore::empty();
         let mut signers = RootCertStore::empty();
         for (before, certificate) in certificates.iter().enumerate() {
             let added = roots.add(certificate.clone());
-            added.map_err(|_| Fault::NotX509 {
+            added.map_err(|_| CredentialError::NotX509 {
                 path: path.to_owned(),
                 nth: before + 1,
             })?;
@@ -45,7 +46,7 @@ impl Authorities {
         })
     }
 
-    /// Whether this very certificate is one of them.
+    /// Returns whether this very certificate is one of the trusted ones.
     pub(crate) fn hold(&self, certificate: &CertificateDer<'_>) -> bool {
         let der: &[u8] = certificate.as_ref();
         self.certificates.iter().any(|known| known.as_ref() == der)

@@ -1,7 +1,8 @@
-//! Trust in what `webpki` does not read: certificates of version 1, and one that is trusted itself.
+//! Trust in certificates that `webpki` does not read: those of version 1, and one that is trusted itself.
 //!
-//! The rules are OpenSSL's. Version 1 has no extensions, so nothing says whether its holder may sign others: only a
-//! root may be of version 1, and a leaf. What signed a leaf on the way to a root must say that it is an authority.
+//! The rules are OpenSSL's. Certificates of version 1 have no extensions, so they do not say whether their holder may
+//! sign others. Therefore only a root or a leaf may be of version 1. Each certificate between a leaf and a root must
+//! say that it is an authority.
 
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{
@@ -16,21 +17,21 @@ use x509_parser::x509::X509Version;
 
 use crate::Authorities;
 
-/// The longest way from a leaf to a root.
+/// The most steps from a leaf to a root.
 const STEPS_MAX: usize = 6;
 
-/// The most certificates that a peer's chain may have to be looked at.
+/// The most certificates of a peer's chain that are looked at.
 const SENT_MAX: usize = 16;
 
-/// What a leaf is shown for.
+/// The purpose for which a peer shows its leaf certificate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Client,
     Server,
 }
 
-/// What is needed to judge a chain.
-pub(crate) struct Judge<'a> {
+/// Verifies a chain of certificates.
+pub(crate) struct ChainVerifier<'a> {
     pub(crate) authorities: &'a Authorities,
     pub(crate) algorithms: &'a WebPkiSupportedAlgorithms,
     pub(crate) purpose: Purpose,
@@ -48,13 +49,13 @@ pub(crate) fn is_v1(certificate: &X509Certificate<'_>) -> bool {
     certificate.version() == X509Version::V1
 }
 
-impl Judge<'_> {
-    /// Whether this module judges a leaf, and not `webpki`.
-    pub(crate) fn is_asked(authorities: &Authorities, leaf: &CertificateDer<'_>) -> bool {
+impl ChainVerifier<'_> {
+    /// Returns whether this module verifies a leaf, and not `webpki`.
+    pub(crate) fn applies_to(authorities: &Authorities, leaf: &CertificateDer<'_>) -> bool {
         parsed(leaf).is_ok_and(|parsed| is_v1(&parsed) || authorities.hold(leaf))
     }
 
-    /// Whether a leaf is trusted.
+    /// Checks that a leaf is trusted.
     pub(crate) fn trusts(
         &self,
         leaf: &CertificateDer<'_>,
@@ -96,7 +97,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether a certificate that came with the leaf may sign others, with so many authorities below it.
+    /// Returns whether a certificate that came with the leaf may sign others, with `below` authorities below it.
     fn may_sign(&self, certificate: &X509Certificate<'_>, below: usize) -> bool {
         let constraints = certificate.basic_constraints().ok().flatten();
         let is_authority = constraints.is_some_and(|found| {
@@ -139,7 +140,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether no extension speaks against it, nor is any that it insists on unknown here.
+    /// Checks that no extension rules out the purpose, and that every critical extension is known here.
     fn serves_its_purpose(&self, certificate: &X509Certificate<'_>) -> Result<(), Error> {
         for extension in certificate.extensions() {
             match extension.parsed_extension() {
@@ -168,8 +169,10 @@ impl Judge<'_> {
     }
 }
 
-/// Whether the holder of a root may sign others'. One of version 1 says nothing of that; any other must say that it may, by its
-/// constraints or, where it has none, by its key's usage. A usage that does not name it rules it out.
+/// Returns whether the holder of a root may sign other certificates.
+///
+/// A root of version 1 says nothing of that, and may. Any other root must say that it may: by its constraints, or by
+/// its key's usage if it has no constraints. A usage without that right rules it out.
 pub(crate) fn is_no_leaf(root: &X509Certificate<'_>) -> bool {
     let (Ok(constraints), Ok(usage)) = (root.basic_constraints(), root.key_usage()) else {
         return false;
@@ -186,7 +189,7 @@ fn limits_names(certificate: &X509Certificate<'_>) -> bool {
     !matches!(certificate.name_constraints(), Ok(None))
 }
 
-/// Whether the holder of a certificate of version 1 signed a handshake of TLS 1.2.
+/// Returns whether the holder of a certificate of version 1 signed a handshake of TLS 1.2.
 pub(crate) fn signed_tls12(
     message: &[u8],
     key: &SubjectPublicKeyInfoDer<'_>,
@@ -201,7 +204,7 @@ pub(crate) fn signed_tls12(
     })
 }
 
-/// The key that a certificate is for.
+/// Returns the public key of a certificate.
 pub(crate) fn public_key(certificate: &X509Certificate<'_>) -> SubjectPublicKeyInfoDer<'static> {
     SubjectPublicKeyInfoDer::from(certificate.public_key().raw.to_vec())
 }

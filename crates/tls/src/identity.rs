@@ -1,4 +1,4 @@
-//! Who a server is: its chain of certificates, and the key of the first one.
+//! The identity of a TLS listener: its chain of certificates, and the key of the first one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,34 +7,36 @@ use rustls::crypto::CryptoProvider;
 use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo, X509Certificate};
 
-use crate::{Fault, files, key};
+use crate::{CredentialError, key, pem_files};
 
-/// Reads a chain and its key. `rustls` itself would refuse a certificate of version 1 as a server's own.
+/// Reads a chain and its key.
+///
+/// It exists because `rustls` itself would refuse a certificate of version 1 as a listener's own.
 ///
 /// # Errors
 ///
-/// Which file cannot be used, and why.
+/// A file cannot be used. The error says which file and why.
 pub fn identity(
     chain: &Path,
     key: &Path,
     provider: &CryptoProvider,
-) -> Result<Arc<SingleCertAndKey>, Fault> {
-    // Both may stand in one pipe, which can be read once.
-    let in_key_file = files::blocks(key)?;
+) -> Result<Arc<SingleCertAndKey>, CredentialError> {
+    // Both files may be one pipe, which can be read only once.
+    let in_key_file = pem_files::blocks(key)?;
     let signing = key::signing_key(&in_key_file, key, provider)?;
     let certificates = match chain == key {
-        true => files::certificates_in(in_key_file, chain)?,
-        false => files::certificates(chain)?,
+        true => pem_files::certificates_in(in_key_file, chain)?,
+        false => pem_files::certificates(chain)?,
     };
     let own = certificates.first().map_or(&[][..], |own| own.as_ref());
     let Ok((_, own)) = X509Certificate::from_der(own) else {
-        return Err(Fault::NotX509 {
+        return Err(CredentialError::NotX509 {
             path: chain.to_owned(),
             nth: 1,
         });
     };
     if !belongs(&own, signing.as_ref()) {
-        return Err(Fault::Mismatch {
+        return Err(CredentialError::Mismatch {
             chain: chain.to_owned(),
             key: key.to_owned(),
         });
@@ -43,7 +45,8 @@ pub fn identity(
     Ok(Arc::new(SingleCertAndKey::from(certified)))
 }
 
-/// Whether the certificate is of this key. Only the bits count: how an algorithm's parameters are written differs.
+/// Returns whether the certificate has this key. It compares only the bits, because the parameters of an algorithm can
+/// be written in several ways.
 fn belongs(own: &X509Certificate<'_>, key: &dyn SigningKey) -> bool {
     let Some(public) = key.public_key() else {
         return false;

@@ -1,4 +1,4 @@
-//! Private keys, whatever form their label promises.
+//! Private keys, in any form and whatever their label says.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,32 +10,32 @@ use rustls::sign::SigningKey;
 use x509_parser::der_parser::ber::{BerObject, BerObjectContent};
 use x509_parser::der_parser::der::parse_der;
 
-use crate::files::Blocks;
-use crate::{Fault, KeyKind};
+use crate::pem_files::PemBlocks;
+use crate::{CredentialError, UnusableKeyKind};
 
 const LABELS: [&str; 3] = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
 
-/// What stands in this file, ready to sign.
+/// Returns the private key of a file, ready to sign.
 pub(crate) fn signing_key(
-    Blocks { all, found }: &Blocks,
+    PemBlocks { all, found }: &PemBlocks,
     path: &Path,
     provider: &CryptoProvider,
-) -> Result<Arc<dyn SigningKey>, Fault> {
+) -> Result<Arc<dyn SigningKey>, CredentialError> {
     let path = path.to_owned();
     if all.iter().any(is_encrypted) {
-        return Err(Fault::Encrypted { path });
+        return Err(CredentialError::Encrypted { path });
     }
     let Some(block) = all.iter().find(|block| LABELS.contains(&block.tag())) else {
         let found = found.clone();
-        return Err(Fault::NoKey { path, found });
+        return Err(CredentialError::NoKey { path, found });
     };
     let der = block.contents();
     readings(der)
         .into_iter()
         .find_map(|reading| provider.key_provider.load_private_key(reading).ok())
-        .ok_or_else(|| Fault::Key {
+        .ok_or_else(|| CredentialError::Key {
             path,
-            found: kind(der).unwrap_or(KeyKind::Garbled),
+            found: kind(der).unwrap_or(UnusableKeyKind::Garbled),
         })
 }
 
@@ -44,7 +44,8 @@ fn is_encrypted(block: &Pem) -> bool {
     block.tag() == "ENCRYPTED PRIVATE KEY" || header.is_some_and(|h| h.contains("ENCRYPTED"))
 }
 
-/// Every form that a key may have. Labels lie: what is under `RSA PRIVATE KEY` may be PKCS#8.
+/// Returns the bytes as each of the forms that a key may have. Labels can be wrong: a block labelled `RSA PRIVATE KEY`
+/// may hold PKCS#8.
 fn readings(der: &[u8]) -> [PrivateKeyDer<'static>; 3] {
     let der = || der.to_vec();
     [
@@ -54,38 +55,38 @@ fn readings(der: &[u8]) -> [PrivateKeyDer<'static>; 3] {
     ]
 }
 
-/// What a key is, as far as it can be read.
-fn kind(der: &[u8]) -> Option<KeyKind> {
+/// Returns the kind of a key, as far as it can be parsed.
+fn kind(der: &[u8]) -> Option<UnusableKeyKind> {
     let (_, object) = parse_der(der).ok()?;
     let [_, second, third, ..] = &object.as_sequence().ok()?[..] else {
         return None;
     };
     match &second.content {
-        BerObjectContent::Integer(modulus) => Some(KeyKind::Rsa(bits(modulus))),
+        BerObjectContent::Integer(modulus) => Some(UnusableKeyKind::Rsa(bits(modulus))),
         BerObjectContent::OctetString(_) => {
             let (_, curve) = parse_der(third.as_slice().ok()?).ok()?;
-            Some(KeyKind::Curve(name(&curve)?))
+            Some(UnusableKeyKind::Curve(name(&curve)?))
         }
         BerObjectContent::Sequence(algorithm) => of_algorithm(algorithm, third),
         _ => None,
     }
 }
 
-fn of_algorithm(algorithm: &[BerObject<'_>], key: &BerObject<'_>) -> Option<KeyKind> {
+fn of_algorithm(algorithm: &[BerObject<'_>], key: &BerObject<'_>) -> Option<UnusableKeyKind> {
     let [algorithm, parameters @ ..] = algorithm else {
         return None;
     };
     let number = algorithm.as_oid_val().ok()?.to_id_string();
     match number.as_str() {
         "1.2.840.113549.1.1.1" => kind(key.as_slice().ok()?),
-        "1.2.840.113549.1.1.10" => Some(KeyKind::RsaPss),
-        "1.2.840.10045.2.1" => Some(KeyKind::Curve(name(parameters.first()?)?)),
-        "1.2.840.10040.4.1" => Some(KeyKind::Dsa),
-        _ => Some(KeyKind::Other(name(algorithm)?)),
+        "1.2.840.113549.1.1.10" => Some(UnusableKeyKind::RsaPss),
+        "1.2.840.10045.2.1" => Some(UnusableKeyKind::Curve(name(parameters.first()?)?)),
+        "1.2.840.10040.4.1" => Some(UnusableKeyKind::Dsa),
+        _ => Some(UnusableKeyKind::Other(name(algorithm)?)),
     }
 }
 
-/// What an algorithm or a curve is called.
+/// Returns the name of an algorithm or a curve.
 fn name(object: &BerObject<'_>) -> Option<String> {
     let Ok(number) = object.as_oid_val() else {
         return Some("that its own parameters describe".to_owned());

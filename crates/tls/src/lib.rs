@@ -1,11 +1,12 @@
-//! Certificates and keys as OpenSSL and GnuTLS take them: PEM as people have it, X.509 of version 1, and who trusts whom.
+//! Certificates and keys as OpenSSL and GnuTLS take them. The crate reads PEM as people have it and X.509 of version 1,
+//! and decides which peers are trusted.
 
 mod authorities;
 mod chain;
-mod fault;
-mod files;
+mod error;
 mod identity;
 mod key;
+mod pem_files;
 mod read;
 mod verify_client;
 mod verify_server;
@@ -15,13 +16,13 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 pub use self::authorities::Authorities;
-pub use self::fault::{Fault, Found, KeyKind};
+pub use self::error::{CredentialError, FileContent, UnusableKeyKind};
 pub use self::identity::identity;
 pub use self::read::{read, read_text};
-pub use self::verify_client::{Anonymous, client_verifier};
+pub use self::verify_client::{AnonymousClients, client_verifier};
 pub use self::verify_server::server_verifier;
 
-/// The cryptography of every listener and of every client.
+/// Returns the cryptography of every listener and of every client.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }

@@ -1,4 +1,4 @@
-//! Files that people name, read with a bound: a named pipe may have no writer, and a device no end.
+//! Reads files that people name, within bounds of size and time. A named pipe may have no writer, and a device no end.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-/// How long whoever writes to a pipe may take until it has closed it.
+/// How long the writer of a pipe may take until it closes the pipe.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
-/// How often a pipe is looked at meanwhile.
+/// How often a pipe is read until then.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A pipe's writer took too long.
+/// The writer of a pipe took too long.
 #[derive(Debug, thiserror::Error)]
-struct Unwritten {
+struct PipeTimeout {
     is_pipe: IsPipe,
-    came: usize,
+    bytes_read: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,30 +28,30 @@ enum IsPipe {
     No,
 }
 
-impl fmt::Display for Unwritten {
+impl fmt::Display for PipeTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.is_pipe, self.came) {
+        match (self.is_pipe, self.bytes_read) {
             (IsPipe::Yes, 0) => write!(
                 f,
                 "it is a named pipe, and nobody wrote to it within {WRITTEN_WITHIN:?}; name a file, or start its writer"
             ),
-            (IsPipe::Yes, came) => write!(
+            (IsPipe::Yes, bytes_read) => write!(
                 f,
-                "it is a named pipe, and its writer had not closed it after {WRITTEN_WITHIN:?} and {came} bytes"
+                "it is a named pipe, and its writer had not closed it after {WRITTEN_WITHIN:?} and {bytes_read} bytes"
             ),
-            (IsPipe::No, came) => write!(
+            (IsPipe::No, bytes_read) => write!(
                 f,
-                "it is no regular file, and did not end within {WRITTEN_WITHIN:?}; {came} bytes came"
+                "it is no regular file, and did not end within {WRITTEN_WITHIN:?}; {bytes_read} bytes came"
             ),
         }
     }
 }
 
-/// A whole file. A pipe is read until its writer has closed it; nobody is waited for longer than some seconds.
+/// Reads a whole file. It reads a pipe until its writer has closed it, and waits at most some seconds.
 ///
 /// # Errors
 ///
-/// The system refused, the file is larger than `most` bytes, or a pipe was not written in time.
+/// The system fails, the file is larger than `most` bytes, or a pipe is not written in time.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let nonblock = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
@@ -71,11 +71,11 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The same, of text.
+/// Reads a whole file of text.
 ///
 /// # Errors
 ///
-/// As of [`read`], or it is not UTF-8.
+/// The errors of [`read`], or the file is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let bytes = read(path, most)?;
     String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
@@ -87,8 +87,10 @@ fn whole(mut file: io::Take<&File>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A pipe that nobody has open for writing says that it ends: before its writer came, and once it has gone. A writer that
-/// has gone before this began left its bytes.
+/// Reads a pipe or a device with a deadline.
+///
+/// A pipe that no process has open for writing reports its end. It does so before its writer came and after it has
+/// gone. Bytes of a writer that has gone before this call are still there.
 fn waited_for(mut file: io::Take<&File>, is_pipe: IsPipe) -> io::Result<Vec<u8>> {
     let began = Instant::now();
     let mut bytes = Vec::new();
@@ -105,8 +107,11 @@ fn waited_for(mut file: io::Take<&File>, is_pipe: IsPipe) -> io::Result<Vec<u8>>
             Err(error) => return Err(error),
         }
     }
-    let came = bytes.len();
-    let unwritten = Unwritten { is_pipe, came };
+    let bytes_read = bytes.len();
+    let unwritten = PipeTimeout {
+        is_pipe,
+        bytes_read,
+    };
     Err(io::Error::new(ErrorKind::TimedOut, unwritten))
 }
 
@@ -130,9 +135,9 @@ mod tests {
     fn a_pipe_without_a_writer_is_given_up_and_one_with_is_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = pipe(&folder);
-        let nobody = read(&path, 100).expect_err("nobody writes");
-        assert_eq!(nobody.kind(), ErrorKind::TimedOut);
-        assert!(nobody.to_string().contains("named pipe"), "{nobody}");
+        let unwritten = read(&path, 100).expect_err("nobody writes");
+        assert_eq!(unwritten.kind(), ErrorKind::TimedOut);
+        assert!(unwritten.to_string().contains("named pipe"), "{unwritten}");
         let large = vec![b'a'; 200_000];
         std::thread::scope(|scope| {
             scope.spawn(|| fs::write(&path, &large).expect("written"));
@@ -143,7 +148,7 @@ mod tests {
         assert_eq!(stuck.kind(), ErrorKind::TimedOut);
     }
 
-    /// As a shell's `<(command)` is, once the command has ended.
+    /// This is how a shell's `<(command)` looks once the command has ended.
     #[test]
     fn what_a_writer_left_in_a_pipe_is_read() {
         let (reads, mut writes) = io::pipe().expect("a pipe");

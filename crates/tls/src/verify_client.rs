@@ -1,4 +1,4 @@
-//! Which clients a listener lets in.
+//! Decides which clients a listener accepts.
 
 use std::sync::Arc;
 
@@ -16,40 +16,40 @@ use rustls::{
 };
 
 use crate::Authorities;
-use crate::chain::{self, Judge, Purpose};
+use crate::chain::{self, ChainVerifier, Purpose};
 
-/// What becomes of clients without a certificate.
+/// What a listener does with clients that have no certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anonymous {
-    /// They come in.
-    Welcome,
-    /// They do not.
+pub enum AnonymousClients {
+    /// It accepts them.
+    Accepted,
+    /// It refuses them.
     Refused,
 }
 
-/// Judges clients' certificates.
+/// Makes the verifier of clients' certificates.
 ///
 /// # Errors
 ///
-/// There is no authority.
+/// No authority is given.
 pub fn client_verifier(
     authorities: &Authorities,
-    anonymous: Anonymous,
+    anonymous: AnonymousClients,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, VerifierBuilderError> {
-    let by = |roots: &Arc<RootCertStore>| {
+    let build = |roots: &Arc<RootCertStore>| {
         let (roots, provider) = (Arc::clone(roots), Arc::clone(provider));
         let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
         let builder = match anonymous {
-            Anonymous::Welcome => builder.allow_unauthenticated(),
-            Anonymous::Refused => builder,
+            AnonymousClients::Accepted => builder.allow_unauthenticated(),
+            AnonymousClients::Refused => builder,
         };
         builder.build()
     };
     let signers = &authorities.signers;
     Ok(Arc::new(ClientVerifier {
-        asks: by(&authorities.roots)?,
-        by_signers: (!signers.is_empty()).then(|| by(signers)).transpose()?,
+        request_policy: build(&authorities.roots)?,
+        signer_verifier: (!signers.is_empty()).then(|| build(signers)).transpose()?,
         authorities: authorities.clone(),
         algorithms: provider.signature_verification_algorithms,
     }))
@@ -57,25 +57,25 @@ pub fn client_verifier(
 
 #[derive(Debug)]
 struct ClientVerifier {
-    /// Says whether a certificate is asked for, and by whom it is to be signed.
-    asks: Arc<dyn ClientCertVerifier>,
-    /// Judges what is neither of version 1 nor trusted itself.
-    by_signers: Option<Arc<dyn ClientCertVerifier>>,
+    /// Says whether clients are asked for a certificate, and which authorities may have signed it.
+    request_policy: Arc<dyn ClientCertVerifier>,
+    /// Verifies certificates that are neither of version 1 nor trusted themselves.
+    signer_verifier: Option<Arc<dyn ClientCertVerifier>>,
     authorities: Authorities,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ClientCertVerifier for ClientVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.asks.offer_client_auth()
+        self.request_policy.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.asks.client_auth_mandatory()
+        self.request_policy.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.asks.root_hint_subjects()
+        self.request_policy.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -84,18 +84,18 @@ impl ClientCertVerifier for ClientVerifier {
         sent: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        if !Judge::is_asked(&self.authorities, leaf) {
-            let nobody = || CertificateError::UnknownIssuer;
-            let judge = self.by_signers.as_ref().ok_or_else(nobody)?;
-            return judge.verify_client_cert(leaf, sent, now);
+        if !ChainVerifier::applies_to(&self.authorities, leaf) {
+            let unknown_issuer = || CertificateError::UnknownIssuer;
+            let verifier = self.signer_verifier.as_ref().ok_or_else(unknown_issuer)?;
+            return verifier.verify_client_cert(leaf, sent, now);
         }
-        let judge = Judge {
+        let verifier = ChainVerifier {
             authorities: &self.authorities,
             algorithms: &self.algorithms,
             purpose: Purpose::Client,
             now,
         };
-        judge.trusts(leaf, sent)?;
+        verifier.trusts(leaf, sent)?;
         Ok(ClientCertVerified::assertion())
     }
 
@@ -122,7 +122,7 @@ impl ClientCertVerifier for ClientVerifier {
     }
 }
 
-/// Whether a leaf's holder signed a handshake of TLS 1.2.
+/// Checks that a leaf's holder signed a handshake of TLS 1.2.
 pub(crate) fn tls12_signature(
     message: &[u8],
     leaf: &CertificateDer<'_>,
@@ -139,7 +139,7 @@ pub(crate) fn tls12_signature(
     }
 }
 
-/// Whether a leaf's holder signed a handshake of TLS 1.3.
+/// Checks that a leaf's holder signed a handshake of TLS 1.3.
 pub(crate) fn tls13_signature(
     message: &[u8],
     leaf: &CertificateDer<'_>,

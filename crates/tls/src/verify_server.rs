@@ -1,4 +1,4 @@
-//! Which servers a client believes.
+//! Decides which listeners a client trusts.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use x509_parser::certificate::X509Certificate;
 
 use crate::Authorities;
-use crate::chain::{self, Judge, Purpose};
+use crate::chain::{self, ChainVerifier, Purpose};
 use crate::verify_client::{tls12_signature, tls13_signature};
 
-/// Judges servers' certificates.
+/// Makes the verifier of listeners' certificates.
 pub fn server_verifier(
     authorities: Authorities,
     provider: &CryptoProvider,
@@ -76,22 +76,23 @@ impl ServerVerifier {
         sent: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Error> {
-        if !Judge::is_asked(&self.authorities, leaf) {
+        if !ChainVerifier::applies_to(&self.authorities, leaf) {
             let (leaf, known) = (ParsedCertificate::try_from(leaf)?, self.algorithms.all);
             let roots = &self.authorities.signers;
             return verify_server_cert_signed_by_trust_anchor(&leaf, roots, sent, now, known);
         }
-        let judge = Judge {
+        let verifier = ChainVerifier {
             authorities: &self.authorities,
             algorithms: &self.algorithms,
             purpose: Purpose::Server,
             now,
         };
-        judge.trusts(leaf, sent)
+        verifier.trusts(leaf, sent)
     }
 }
 
-/// Whether a certificate is for this name. One without alternative names, as all of version 1 are, is for its common name.
+/// Checks that a certificate is for this name. A certificate without alternative names is for its common name. All
+/// certificates of version 1 are like that.
 fn is_named(leaf: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
     let parsed = chain::parsed(leaf)?;
     if !matches!(parsed.subject_alternative_name(), Ok(None)) {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Bytes in a block, the unit in which memory moves (ARCHITECTURE.md, "Words").
 pub const BLOCK_BYTES: u64 = 2 << 20;
 
-/// Bytes in a page, the unit of tmem's verbs.
+/// Bytes in a page, the unit of put, get and flush.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// An amount of memory in pages of 4 KiB.
@@ -21,7 +21,7 @@ pub const PAGE_BYTES: u64 = 4096;
 pub struct Pages(pub u64);
 
 impl Pages {
-    /// Whole pages that fit.
+    /// The number of whole pages in an amount.
     pub const fn of(bytes: Bytes) -> Pages {
         Pages(bytes.0 / PAGE_BYTES)
     }
@@ -68,17 +68,17 @@ impl Bytes {
         Bytes(n << 30)
     }
 
-    /// `self - other`, or nothing where `other` is larger.
+    /// `self - other`, or zero if `other` is larger.
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
-    /// Whole blocks that fit.
+    /// The number of whole blocks in this amount.
     pub const fn blocks(self) -> u64 {
         self.0 / BLOCK_BYTES
     }
 
-    /// Itself, unless it is less than a block: memory moves in blocks, so that less than one is nothing.
+    /// Returns the amount unless it is less than a block. Memory moves in blocks, so a smaller amount is nothing.
     pub const fn of_a_block_or_more(self) -> Result<Bytes, BelowBlock> {
         match self.blocks() {
             0 => Err(BelowBlock(self)),
@@ -91,13 +91,13 @@ impl Bytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct BelowBlock(pub Bytes);
 
-/// Numbers below are taken for gibibytes whose unit was forgotten.
+/// Numbers below this are taken for gibibytes whose unit was forgotten.
 const FORGOTTEN_GIB_END: u64 = 4097;
 
-/// Numbers from there to below this are taken for mebibytes; larger ones had a unit, a small one.
+/// Numbers from there to below this are taken for mebibytes. Larger numbers had a unit, but too small a one.
 const FORGOTTEN_MIB_END: u64 = 1 << 16;
 
-/// Says what was probably meant: `10 B is less than a block, 2.00 MiB; did you mean 10GiB?`
+/// Suggests what was probably meant: `10 B is less than a block, 2.00 MiB; did you mean 10GiB?`
 impl fmt::Display for BelowBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.0.0;
@@ -175,13 +175,13 @@ impl fmt::Display for Bytes {
 /// Why a written amount was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseBytesError {
-    /// No digits where a number was due.
+    /// The text has no digits.
     #[error("no number; write an amount such as 512MiB or 2GiB")]
     NoNumber,
-    /// A unit nobody knows.
+    /// The text has an unknown unit.
     #[error("unknown unit {0:?}; use B, KiB, MiB, GiB or TiB")]
     UnknownUnit(String),
-    /// More than 2^64 bytes.
+    /// The amount exceeds 2^64 bytes.
     #[error("too large an amount")]
     TooLarge,
 }
@@ -227,13 +227,13 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Written {
+        enum BytesRepr {
             Number(u64),
             Text(String),
         }
-        match Written::deserialize(deserializer)? {
-            Written::Number(bytes) => Ok(Bytes(bytes)),
-            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        match BytesRepr::deserialize(deserializer)? {
+            BytesRepr::Number(bytes) => Ok(Bytes(bytes)),
+            BytesRepr::Text(text) => text.parse().map_err(serde::de::Error::custom),
         }
     }
 }

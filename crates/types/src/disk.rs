@@ -1,4 +1,4 @@
-//! What the host's owner says of a disk.
+//! The settings of a disk, as the host's owner writes them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bytes, TenantName, TenantNameError};
 
-/// A disk's name, and its name as an NBD export: spelled as a tenant's.
+/// A disk's name, which is also its name as an NBD export. It is spelled like a tenant's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DiskName(TenantName);
@@ -48,10 +48,10 @@ impl FromStr for DiskName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
-    /// Files: memory holds a second copy of what the backing has.
+    /// Files. Memory holds a second copy of what the backing has.
     #[default]
     Disk,
-    /// Swap: memory is where pages go, the backing where they find room when memory is short.
+    /// Swap. Pages go to memory first, and to the backing if memory is short.
     Swap,
 }
 
@@ -67,15 +67,15 @@ impl fmt::Display for DiskKind {
     }
 }
 
-/// When a write is safe, and from what (`docs/disks.md` has the table).
+/// When a write is safe, and from which failures (`docs/disks.md` has the table).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
-    /// Acknowledged from memory; lost with the daemon.
+    /// The write is acknowledged from memory and lost with the daemon.
     Memory,
-    /// Acknowledged from memory that outlives the daemon; written to the backing in the background.
+    /// The write is acknowledged from memory that outlives the daemon. It goes to the backing in the background.
     WriteBehind,
-    /// Acknowledged when the backing has it.
+    /// The write is acknowledged when the backing has it.
     WriteThrough,
 }
 
@@ -87,7 +87,7 @@ impl Durability {
         ("write-through", Durability::WriteThrough),
     ];
 
-    /// What holds for a kind of disk where nothing is said.
+    /// The durability of a kind of disk if its owner sets none.
     pub fn usual(kind: DiskKind) -> Durability {
         match kind {
             DiskKind::Disk => Durability::WriteThrough,
@@ -102,38 +102,38 @@ impl fmt::Display for Durability {
     }
 }
 
-/// Which pages that were read from the backing are kept.
+/// Which pages stay in memory after a read from the backing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fill {
+pub enum FillPolicy {
     /// Every one.
     Miss,
-    /// One that is missed a second time.
+    /// A page that is missed a second time.
     #[default]
     SecondMiss,
-    /// Every one, until it is read from memory: the guest has it then.
+    /// Every page, until it is read from memory. The guest has it then.
     DropOnRead,
 }
 
-impl Fill {
+impl FillPolicy {
     /// Each, by its name.
-    pub const ALL: [(&'static str, Fill); 3] = [
-        ("miss", Fill::Miss),
-        ("second-miss", Fill::SecondMiss),
-        ("drop-on-read", Fill::DropOnRead),
+    pub const ALL: [(&'static str, FillPolicy); 3] = [
+        ("miss", FillPolicy::Miss),
+        ("second-miss", FillPolicy::SecondMiss),
+        ("drop-on-read", FillPolicy::DropOnRead),
     ];
 }
 
-impl fmt::Display for Fill {
+impl fmt::Display for FillPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(name_in(&Fill::ALL, self))
+        f.pad(name_in(&FillPolicy::ALL, self))
     }
 }
 
 /// What leaves memory with a page of a disk that is evicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Windows {
+pub enum WindowEviction {
     /// Nothing.
     #[default]
     Pages,
@@ -141,15 +141,17 @@ pub enum Windows {
     Whole,
 }
 
-impl Windows {
+impl WindowEviction {
     /// Each, by its name.
-    pub const ALL: [(&'static str, Windows); 2] =
-        [("pages", Windows::Pages), ("whole", Windows::Whole)];
+    pub const ALL: [(&'static str, WindowEviction); 2] = [
+        ("pages", WindowEviction::Pages),
+        ("whole", WindowEviction::Whole),
+    ];
 }
 
-impl fmt::Display for Windows {
+impl fmt::Display for WindowEviction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(name_in(&Windows::ALL, self))
+        f.pad(name_in(&WindowEviction::ALL, self))
     }
 }
 
@@ -158,31 +160,31 @@ fn name_in<T: PartialEq>(all: &[(&'static str, T)], wanted: &T) -> &'static str 
     named.map_or("", |(name, _)| name)
 }
 
-/// A backing that is made slower than it is, for experiments. Written `4ms`, `100MiB/s` or `4ms, 100MiB/s`.
+/// An artificial slowdown of a backing, for experiments. Written `4ms`, `100MiB/s` or `4ms, 100MiB/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Slow {
-    /// Added to each request.
+pub struct SlowBacking {
+    /// Delay that each request gets.
     pub latency: Duration,
-    /// Bytes a second, at the most.
+    /// The most bytes per second.
     pub bandwidth: Option<Bytes>,
 }
 
-/// Why that is no slowness.
+/// Why a slowdown was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} does not say how slow: write a latency up to 60s, a bandwidth, or both, such as \"4ms, 100MB/s\""
 )]
-pub struct SlowError(pub String);
+pub struct SlowBackingError(pub String);
 
-/// The longest latency that anybody can mean.
+/// The longest latency that is accepted.
 const LATENCY_MAX: Duration = Duration::from_secs(60);
 
-impl FromStr for Slow {
-    type Err = SlowError;
+impl FromStr for SlowBacking {
+    type Err = SlowBackingError;
 
-    fn from_str(text: &str) -> Result<Slow, SlowError> {
-        let wrong = || SlowError(text.to_owned());
+    fn from_str(text: &str) -> Result<SlowBacking, SlowBackingError> {
+        let wrong = || SlowBackingError(text.to_owned());
         let (mut latency, mut bandwidth) = (None, None);
         for part in text.split(',').map(str::trim) {
             let again = match part.strip_suffix("/s") {
@@ -198,13 +200,13 @@ impl FromStr for Slow {
         }
         let latency = latency.unwrap_or_default();
         match latency <= LATENCY_MAX {
-            true => Ok(Slow { latency, bandwidth }),
+            true => Ok(SlowBacking { latency, bandwidth }),
             false => Err(wrong()),
         }
     }
 }
 
-/// `4ms`, `500us`, `1s`, in whole microseconds.
+/// Reads `4ms`, `500us` or `1s` as whole microseconds.
 fn time(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
@@ -217,7 +219,7 @@ fn time(text: &str) -> Option<Duration> {
     Some(Duration::from_micros(number.checked_mul(micros)?))
 }
 
-impl fmt::Display for Slow {
+impl fmt::Display for SlowBacking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.latency.as_micros();
         match micros % 1_000 {
@@ -241,15 +243,15 @@ fn exact(Bytes(bytes): Bytes) -> String {
     )
 }
 
-impl TryFrom<String> for Slow {
-    type Error = SlowError;
-    fn try_from(text: String) -> Result<Slow, SlowError> {
+impl TryFrom<String> for SlowBacking {
+    type Error = SlowBackingError;
+    fn try_from(text: String) -> Result<SlowBacking, SlowBackingError> {
         text.parse()
     }
 }
 
-impl From<Slow> for String {
-    fn from(slow: Slow) -> String {
+impl From<SlowBacking> for String {
+    fn from(slow: SlowBacking) -> String {
         slow.to_string()
     }
 }
@@ -258,7 +260,7 @@ impl From<Slow> for String {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DiskListen {
-    /// NBD over TCP: a host name or address (IPv6 without brackets) and a port; port 0 takes any free one.
+    /// NBD over TCP: a host name or address (IPv6 without brackets) and a port. Port 0 takes any free one.
     Tcp(String, u16),
     /// NBD on a Unix socket.
     Unix(String),
@@ -269,13 +271,13 @@ pub enum DiskListen {
 /// Why a disk cannot be served there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiskListenError {
-    /// None of the known kinds.
+    /// The text has no known scheme.
     #[error("{0:?} is none of unix:PATH, tcp:HOST:PORT and vhost-user:PATH")]
     NoScheme(String),
-    /// No host or no port.
+    /// The text has no host or no port.
     #[error("{0:?} names no host and port; write tcp:HOST:PORT, such as tcp:127.0.0.1:10809")]
     NoAddress(String),
-    /// No path, or one longer than the kernel takes.
+    /// The text has no path, or one longer than the kernel accepts.
     #[error("{0:?} is no path for a Unix socket: 1 to {SOCKET_PATH_MAX} bytes")]
     BadPath(String),
 }
@@ -345,7 +347,7 @@ pub struct DiskTls {
     /// Its private key.
     #[serde(rename = "tls_key")]
     pub key: String,
-    /// Who signs the clients' certificates; clients need none without it.
+    /// The authority that signs the clients' certificates. Clients need no certificate if it is absent.
     #[serde(rename = "tls_client_ca")]
     pub client_ca: Option<String>,
 }
@@ -357,38 +359,38 @@ pub struct DiskSettings {
     pub name: DiskName,
     /// What it is for.
     pub kind: DiskKind,
-    /// Whose memory it uses.
+    /// The tenant whose memory it uses.
     pub tenant: TenantName,
-    /// The file or block device behind it. A swap disk may have none: a file is made in the state folder.
+    /// The file or block device behind it. A swap disk may have none; the daemon then makes a file in the state folder.
     pub backing: Option<String>,
-    /// Its size; a backing that exists has it already.
+    /// Its size. A backing that exists already has one.
     pub size: Option<Bytes>,
     /// Where it is served.
     pub listen: Vec<DiskListen>,
-    /// Mode of its Unix sockets; in JSON in octal, as text.
+    /// The mode of its Unix sockets. JSON has it as octal text.
     #[serde(with = "octal")]
     pub mode: u32,
-    /// The most queues that a guest may use over vhost-user; a thread each.
+    /// The most queues that a guest may use over vhost-user. Each queue takes a thread.
     pub queues: u16,
-    /// Nobody may write.
+    /// Whether writes are refused.
     pub read_only: bool,
-    /// When a write is safe. Unless said: write-through for disks, write-behind for swap.
+    /// When a write is safe. The default is write-through for disks and write-behind for swap.
     pub durability: Option<Durability>,
-    /// Which pages are kept.
-    pub fill: Option<Fill>,
-    /// What leaves with a page that is evicted.
-    pub windows: Option<Windows>,
-    /// Pages of a sequential run that are kept, at the most; none is passed by unless this is said (PUMA's filter).
+    /// Which pages that were read stay in memory.
+    pub fill: Option<FillPolicy>,
+    /// What leaves memory with a page that is evicted.
+    pub windows: Option<WindowEviction>,
+    /// The most pages of a sequential run that are kept. All are kept if this is not set (PUMA's filter).
     pub sequential_max: Option<u32>,
-    /// For experiments.
-    pub slow: Option<Slow>,
-    /// NBD over TCP speaks TLS only.
+    /// An artificial slowdown, for experiments.
+    pub slow: Option<SlowBacking>,
+    /// Certificates of NBD over TCP. If they are set, it speaks TLS only.
     #[serde(flatten)]
     pub tls: Option<DiskTls>,
 }
 
 impl DiskSettings {
-    /// A disk of which nothing more is said: served nowhere, with nothing behind it.
+    /// A disk with default settings: no listener and no backing.
     pub fn of(name: DiskName, tenant: TenantName) -> DiskSettings {
         DiskSettings {
             name,
@@ -409,13 +411,13 @@ impl DiskSettings {
         }
     }
 
-    /// When a write is safe, said or not.
+    /// When a write is safe, by setting or by default.
     pub fn durability(&self) -> Durability {
         self.durability
             .unwrap_or_else(|| Durability::usual(self.kind))
     }
 
-    /// What a place of it speaks TLS with. That is for TCP: a Unix socket is its owner's by its mode.
+    /// The TLS settings of one of its listeners. Only TCP has them; a Unix socket is protected by its mode.
     pub fn tls_at(&self, place: &DiskListen) -> Option<&DiskTls> {
         match place {
             DiskListen::Tcp(..) => self.tls.as_ref(),
@@ -481,14 +483,14 @@ mod tests {
             ("250us", "250us"),
             ("1.5k/s", "0ms, 1536B/s"),
         ] {
-            let slow: Slow = text.parse().expect(text);
+            let slow: SlowBacking = text.parse().expect(text);
             assert_eq!(slow.to_string(), shown, "{text}");
             assert_eq!(shown.parse(), Ok(slow), "{text}");
         }
         for text in [
             "", "4", "ms", "4ms, 5ms", "4ms,", "0/s", "2h", "61s", "-1ms",
         ] {
-            assert!(text.parse::<Slow>().is_err(), "{text}");
+            assert!(text.parse::<SlowBacking>().is_err(), "{text}");
         }
     }
 }

@@ -5,30 +5,30 @@ use std::fmt;
 /// A kind of file that one release leaves for the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// What was changed while the daemon ran: `live.toml`.
+    /// What was changed while the daemon ran (`live.toml`).
     LiveChanges,
-    /// What is known of a disk, in the state folder.
+    /// What the daemon knows of a disk, in the state folder.
     DiskNote,
-    /// A pool's pages that memory has no place for.
+    /// A pool's pages that do not fit into memory.
     Spill,
     /// A tenant's settings, pools and persistent pages.
     Save,
-    /// Pages of swap that their backings do not have yet.
+    /// Swap pages that their backings do not have yet.
     Stage,
 }
 
 /// A version that this release reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileVersion {
-    /// What the release before wrote.
-    Before,
-    /// What this one writes.
-    Today,
+    /// The version that the previous release wrote.
+    Previous,
+    /// The version that this release writes.
+    Current,
 }
 
 impl FileKind {
     /// The version that this release writes.
-    pub const fn today(self) -> u32 {
+    pub const fn current(self) -> u32 {
         match self {
             FileKind::LiveChanges
             | FileKind::DiskNote
@@ -38,23 +38,23 @@ impl FileKind {
         }
     }
 
-    /// The oldest version that it reads. A stage of version 1 does not say which backing its pages are for.
+    /// The oldest version that this release reads. A stage of version 1 does not say which backing its pages are for.
     const fn oldest(self) -> u32 {
         match self {
-            FileKind::Stage => self.today(),
-            _ => self.today() - 1,
+            FileKind::Stage => self.current(),
+            _ => self.current() - 1,
         }
     }
 
-    /// What a version is that was found in a file. One of a kind that once had none is 1 where it has none.
+    /// Which version a number found in a file stands for. A file of a kind that once had no number counts as version 1.
     ///
     /// # Errors
     ///
-    /// This release does not read it: the file is to stay as it is.
+    /// This release does not read the version. Leave the file as it is.
     pub fn version(self, found: u32) -> Result<FileVersion, UnreadVersion> {
         match found {
-            _ if found == self.today() => Ok(FileVersion::Today),
-            _ if found < self.today() && found >= self.oldest() => Ok(FileVersion::Before),
+            _ if found == self.current() => Ok(FileVersion::Current),
+            _ if found < self.current() && found >= self.oldest() => Ok(FileVersion::Previous),
             _ => Err(UnreadVersion { kind: self, found }),
         }
     }
@@ -80,21 +80,21 @@ impl fmt::Display for FileKind {
     read(*kind)
 )]
 pub struct UnreadVersion {
-    /// What it is.
+    /// The kind of file.
     pub kind: FileKind,
-    /// The version that it has.
+    /// The version that was found.
     pub found: u32,
 }
 
 fn writer(unread: &UnreadVersion) -> &'static str {
-    match unread.found > unread.kind.today() {
+    match unread.found > unread.kind.current() {
         true => "a newer",
         false => "an older",
     }
 }
 
 fn read(kind: FileKind) -> String {
-    match (kind.oldest(), kind.today()) {
+    match (kind.oldest(), kind.current()) {
         (oldest, today) if oldest == today => format!("version {today}"),
         (oldest, today) => format!("versions {oldest} and {today}"),
     }
@@ -107,8 +107,8 @@ mod tests {
     #[test]
     fn a_release_reads_the_version_before_its_own_and_names_both_where_it_does_not() {
         let save = FileKind::Save;
-        assert_eq!(save.version(1), Ok(FileVersion::Before));
-        assert_eq!(save.version(2), Ok(FileVersion::Today));
+        assert_eq!(save.version(1), Ok(FileVersion::Previous));
+        assert_eq!(save.version(2), Ok(FileVersion::Current));
         let newer = save.version(3).expect_err("newer").to_string();
         assert_eq!(
             newer,

@@ -1,4 +1,4 @@
-//! What the host says of its memory: the figures from which headroom is judged.
+//! The host's memory figures, from which the daemon judges headroom.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use crate::Bytes;
 /// The host's memory at one instant. Counters count since boot, or since their cgroup was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostFigures {
-    /// When: time since the daemon's start, monotonic.
+    /// The time since the daemon's start, monotonic.
     pub at: Duration,
     /// All memory (`MemTotal`).
     pub memory: Bytes,
-    /// Memory in nobody's use (`MemFree`).
+    /// Memory that nobody uses (`MemFree`).
     pub free: Bytes,
     /// The kernel's own estimate of what a program could get (`MemAvailable`).
     pub available: Bytes,
-    /// File pages not used lately (`Inactive(file)`).
+    /// File pages that were not used lately (`Inactive(file)`).
     pub inactive_file: Bytes,
-    /// File pages that must be written before they can go (`Dirty` and `Writeback`).
+    /// File pages that must be written before they can be dropped (`Dirty` and `Writeback`).
     pub unwritten: Bytes,
-    /// What the kernel keeps free for itself: the zones' high watermarks.
+    /// What the kernel keeps free for itself (the zones' high watermarks).
     pub watermark: Bytes,
     /// Swap space (`SwapTotal`).
     pub swap: Bytes,
-    /// Swap space unused (`SwapFree`).
+    /// Swap space that is unused (`SwapFree`).
     pub swap_free: Bytes,
     /// File pages that were evicted and soon read again (`workingset_refault_file`).
     pub refaults: u64,
@@ -33,10 +33,10 @@ pub struct HostFigures {
     pub stalls: u64,
     /// Pages written to swap (`pswpout`).
     pub swapped_out: u64,
-    /// Programs killed for want of memory (`oom_kill`).
+    /// Programs that were killed for want of memory (`oom_kill`).
     pub oom_kills: u64,
-    /// Time lost for want of memory, where the kernel counts it.
-    pub pressure: Option<Pressure>,
+    /// Time lost for want of memory. `None` if the kernel does not count it.
+    pub pressure: Option<PressureTotals>,
     /// The tightest memory limit that binds this process.
     pub cgroup: Option<CgroupFigures>,
 }
@@ -50,7 +50,7 @@ impl HostFigures {
 
 /// Pressure-stall totals (`/proc/pressure/memory`, `total=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Pressure {
+pub struct PressureTotals {
     /// Some task waited for memory.
     pub some: Duration,
     /// Every runnable task did.
@@ -64,14 +64,14 @@ pub struct CgroupFigures {
     pub limit: Bytes,
     /// What they use, this process included.
     pub usage: Bytes,
-    /// Of that, file pages not used lately.
+    /// Of that, file pages that were not used lately.
     pub inactive_file: Bytes,
     /// File pages of its members that were evicted and soon read again.
     pub refaults: u64,
 }
 
 impl CgroupFigures {
-    /// What its members could use besides: unused, or held by old file pages.
+    /// What its members could use besides: what is unused or held by old file pages.
     pub fn idle(&self) -> Bytes {
         self.limit - self.usage + self.inactive_file
     }

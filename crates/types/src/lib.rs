@@ -1,5 +1,5 @@
-//! The vocabulary of Sublet: ids, amounts, times and figures that every room shares. No behaviour
-//! beyond parsing and printing.
+//! The vocabulary of Sublet: ids, amounts, times and figures that all crates share. It has no behaviour beyond parsing
+//! and printing.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ mod disk;
 mod file_version;
 mod host;
 mod page;
-mod plain;
+mod serde_messages;
 mod snapshot;
 mod tenant;
 mod time;
@@ -16,15 +16,15 @@ mod time;
 pub use amount::{BLOCK_BYTES, BelowBlock, Bytes, PAGE_BYTES, Pages, ParseBytesError};
 pub use disk::{
     DiskKind, DiskListen, DiskListenError, DiskName, DiskNameError, DiskSettings, DiskTls,
-    Durability, Fill, Slow, SlowError, Windows,
+    Durability, FillPolicy, SlowBacking, SlowBackingError, WindowEviction,
 };
 pub use file_version::{FileKind, FileVersion, UnreadVersion};
-pub use host::{CgroupFigures, HostFigures, Pressure};
-pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
-pub use plain::plain;
-pub use snapshot::{Curve, Giving, Shrinking, Snapshot, Target, Targets, TenantSnapshot};
+pub use host::{CgroupFigures, HostFigures, PressureTotals};
+pub use page::{GetMode, ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
+pub use serde_messages::explain_serde;
+pub use snapshot::{Curve, GiveWayOrder, ShrinkMode, Snapshot, Target, Targets, TenantSnapshot};
 pub use tenant::{
-    EvictionKind, EvictionKindError, ReleaseMode, SimulatedEviction, TenantId, TenantName,
-    TenantNameError, TenantSettings, Weight,
+    EvictionKind, EvictionKindError, FreezeState, ReleaseMode, SimulatedEviction, TenantId,
+    TenantName, TenantNameError, TenantSettings, Weight,
 };
 pub use time::{Expiry, Nanos, Second};

@@ -1,16 +1,16 @@
-//! Transcendent memory's three-part key: a tenant's pool, an object in it, a page in that.
+//! Transcendent memory's three-part key: a tenant's pool, an object in the pool, a page in the object.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A pool, as long as it lives: numbers may be used again, a generation is not.
+/// A pool during its lifetime. Slots are used again; generations are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId {
-    /// Its place in the store's table.
+    /// Its slot in the store's table.
     pub slot: u32,
-    /// Which pool of those that had this place.
+    /// Counts the pools that had this slot.
     pub generation: u32,
 }
 
@@ -22,15 +22,33 @@ pub struct ObjectId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageIndex(pub u32);
 
-/// What a pool promises; fixed when it is made.
+/// What a pool promises. The flags are fixed when the pool is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PoolFlags {
-    /// Its pages come back until they are flushed; else they may vanish at any time.
+    /// Its pages come back until they are flushed. Otherwise they may vanish at any time.
     pub persistent: bool,
-    /// Several tenants use it under its name.
+    /// Several tenants use the pool under its shared name.
     pub shared: bool,
-    /// A get leaves the page.
+    /// A get leaves the page in the pool.
     pub keeping: bool,
+}
+
+/// What a get does to the page that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GetMode {
+    /// A get takes the page out of the pool.
+    Exclusive,
+    /// A get leaves the page in the pool.
+    Keeping,
+}
+
+impl From<bool> for GetMode {
+    fn from(is_keeping: bool) -> GetMode {
+        match is_keeping {
+            true => GetMode::Keeping,
+            false => GetMode::Exclusive,
+        }
+    }
 }
 
 /// The name by which tenants share a pool: 128 bits, written as a UUID.

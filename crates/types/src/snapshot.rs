@@ -1,18 +1,18 @@
-//! What the Memory Manager sees and what it decides: statistics in, targets out.
+//! What the Memory Manager sees and decides: statistics in, targets out.
 //!
-//! The figures are those of SmarTmem's Table I and vMCA's Table I; the papers' names stand beside ours.
+//! The figures are those of SmarTmem's Table I and vMCA's Table I. The papers' names stand in parentheses.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Pages, Second, TenantId, Weight};
 
-/// All tenants and the whole, at one instant; counts are of the interval since the last snapshot unless
-/// said otherwise.
+/// All tenants and the arena at one instant. Counts cover the interval since the last snapshot unless a field says
+/// otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// When it was taken.
     pub at: Second,
-    /// What tenants may hold together: the arena's limit less what is nobody's (`total_tmem`).
+    /// What tenants may hold together: the arena's limit less what belongs to no tenant (`total_tmem`).
     pub total: Pages,
     /// Of that, what nobody holds (`free_tmem`).
     pub free: Pages,
@@ -23,25 +23,25 @@ pub struct Snapshot {
 /// One tenant's figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantSnapshot {
-    /// Who.
+    /// The tenant.
     pub id: TenantId,
     /// Its weight (Mortar §5.2); also Synergy's allocation ratio.
     pub weight: Weight,
-    /// What others never take from it.
+    /// What other tenants never take from it.
     pub floor: Option<Pages>,
-    /// What it never holds more than.
+    /// The most that it ever holds.
     pub ceiling: Option<Pages>,
-    /// What it holds: its blocks.
+    /// The pages of the blocks that it holds.
     pub held: Pages,
-    /// What lives in that (`tmem_used`).
+    /// The live part of that (`tmem_used`).
     pub used: Pages,
-    /// What it may hold now (`mm_target`); `None` while no policy has said so.
+    /// What it may hold now (`mm_target`). `None` while no policy has set a target.
     pub target: Option<Pages>,
-    /// Puts in the interval (`puts_total`), items stored among them.
+    /// Puts in the interval (`puts_total`), including items that were stored.
     pub puts: u64,
-    /// Of these, the ones that found room without displacing anything of their own (`puts_succ`).
+    /// Of these, puts that found room without displacing anything of the tenant's own (`puts_succ`).
     pub puts_succeeded: u64,
-    /// Puts since the start (whether it was ever active).
+    /// Puts since the start. They tell whether the tenant was ever active.
     pub puts_ever: u64,
     /// Puts that found no room since the start (`cumul_puts_failed`).
     pub puts_failed_ever: u64,
@@ -51,9 +51,9 @@ pub struct TenantSnapshot {
     pub hits: u64,
     /// Pages flushed in the interval.
     pub flushes: u64,
-    /// Of what is used, what is shared with others (Synergy).
+    /// Of the used pages, those that are shared with others (Synergy).
     pub shared: Pages,
-    /// Hits that it would have with more or less memory, where they are measured.
+    /// The hits that it would have with more or less memory, if they are measured.
     pub curve: Option<Curve>,
 }
 
@@ -64,10 +64,10 @@ impl TenantSnapshot {
     }
 }
 
-/// Hits in a second as a function of memory: a miss-ratio curve, upside down.
+/// Hits per second as a function of memory: a miss-ratio curve, upside down.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Memory and the hits in a second with it; both ascend, from (0, 0) on.
+    /// Memory, and the hits per second with it. Both ascend from (0, 0).
     pub points: Vec<(Pages, f64)>,
 }
 
@@ -76,43 +76,44 @@ pub struct Curve {
 pub struct Targets {
     /// For each tenant of the snapshot, in its order.
     pub tenants: Vec<Target>,
-    /// What was given to nobody.
+    /// Memory that no tenant was assigned.
     pub unassigned: Pages,
 }
 
 /// What one tenant may hold from now on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// Who.
+    /// The tenant.
     pub id: TenantId,
-    /// How much; `None` binds it by its ceiling only.
+    /// How much it may hold. `None` binds it by its ceiling only.
     pub pages: Option<Pages>,
-    /// What it would ask of other nodes (vMCA's first level).
+    /// How much it would ask of other nodes (vMCA's first level).
     pub wanted: Pages,
-    /// What it keeps in any case where all tenants' memory is one pool, of which the oldest goes first, whoever's it is; `None`
-    /// where weights decide who gives way.
+    /// What it keeps in any case if all tenants' memory is one pool, from which the oldest content goes first. `None`
+    /// if weights decide which tenant gives way.
     pub guard: Option<Pages>,
-    /// When it gives of what it holds beyond that.
-    pub giving: Giving,
+    /// When it gives up what it holds beyond that.
+    pub giving: GiveWayOrder,
 }
 
-/// When a tenant gives way where all tenants' memory is one pool and nothing is free; in the order in which they do.
+/// When a tenant gives way if all tenants' memory is one pool and nothing is free. The variants are in the order in
+/// which tenants give way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Giving {
-    /// Before everybody else, and for its own puts: more memory brings it hardly anything.
+pub enum GiveWayOrder {
+    /// Before every other tenant, and also for its own puts. More memory brings it hardly anything.
     First,
-    /// When what it would lose next is the oldest of all.
+    /// When what it would lose next is the oldest of all tenants.
     #[default]
     ByAge,
 }
 
-/// What becomes of who holds more than its target.
+/// What happens to a tenant that holds more than its target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shrinking {
-    /// It is brought down to it, coldest pages first, at a bounded rate.
+pub enum ShrinkMode {
+    /// The store brings it down to the target at a bounded rate, coldest pages first.
     #[default]
     Active,
-    /// It keeps what it has until it flushes: what the papers did.
+    /// It keeps what it has until it flushes, as in the papers.
     Never,
 }

@@ -6,12 +6,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::Bytes;
+use crate::page::GetMode;
 
-/// A tenant's number in this process. Never written to disk: there the name stands.
+/// A tenant's number in this process. Files have the name instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(pub u16);
 
-/// A tenant's share relative to the others' (Mortar §5.2); 100 unless said otherwise.
+/// A tenant's share relative to the others' (Mortar §5.2). The default is 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Weight(pub u32);
@@ -83,48 +84,73 @@ pub struct TenantSettings {
     pub name: TenantName,
     /// Its share relative to the others'.
     pub weight: Weight,
-    /// What the others never take from it.
+    /// What other tenants never take from it.
     pub floor: Option<Bytes>,
-    /// What it never holds more than.
+    /// The most that it ever holds.
     pub ceiling: Option<Bytes>,
 }
 
-/// How blocks are chosen when memory is given back.
+/// Whether a tenant takes new pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreezeState {
+    /// New pages are refused. Gets, flushes and replacements go on.
+    Frozen,
+    /// New pages are taken.
+    Thawed,
+}
+
+impl FreezeState {
+    /// Whether new pages are refused.
+    pub fn is_frozen(self) -> bool {
+        self == FreezeState::Frozen
+    }
+}
+
+impl From<bool> for FreezeState {
+    fn from(is_frozen: bool) -> FreezeState {
+        match is_frozen {
+            true => FreezeState::Frozen,
+            false => FreezeState::Thawed,
+        }
+    }
+}
+
+/// How blocks are chosen for a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseMode {
-    /// Expired first, then coldest by the eviction's own order; what is hot is copied together and
+    /// Expired content goes first, then the coldest by the eviction's own order. Hot content is copied together and
     /// survives (Mortar's SCRA in purpose).
     Ordered,
-    /// Whole blocks by generation, least hit first (Mortar's FCRA, but not blind).
+    /// Whole blocks go by generation, least hit first (Mortar's FCRA, but not blind).
     Fast,
 }
 
-/// Which ephemeral page goes when another needs its frame.
+/// Which ephemeral page is evicted when another needs its frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvictionKind {
-    /// Who was used least recently.
+    /// The least recently used page.
     Lru,
-    /// Alternately the least recently and the least frequently used (Mortar).
+    /// Alternately the least recently and the least frequently used page (Mortar).
     Lrfu,
-    /// Newcomers that were not used twice, then the rest in its order.
+    /// Newcomers that were not used twice, then the rest in queue order.
     #[serde(rename = "s3fifo")]
     S3Fifo,
-    /// S3-FIFO for pools whose pages leave when they are read: uses are remembered with what left.
+    /// S3-FIFO for pools whose pages leave when they are read. It remembers the uses of pages that left.
     #[serde(rename = "x-s3h")]
     XS3h,
     /// Whole files, the least useful first (Synergy).
     File,
-    /// By how often pages came back, and age; which counts for more is learned.
+    /// By age and by how often pages came back. It learns which of the two counts for more.
     AdaptiveMq,
-    /// By what the tenant's pools are: `adaptive-mq`, or `x-s3h` where one keeps pages that are read.
+    /// Depends on the tenant's pools: `x-s3h` if one of them keeps pages that are read, else `adaptive-mq`.
     #[default]
     Auto,
 }
 
 impl EvictionKind {
-    /// Each, with its name and what it does.
+    /// Each eviction, with its name and what it does.
     pub const ALL: [(EvictionKind, &str, &str); 7] = [
         (
             EvictionKind::XS3h,
@@ -134,7 +160,7 @@ impl EvictionKind {
         (
             EvictionKind::S3Fifo,
             "s3fifo",
-            "a small queue for newcomers, a main one for who was used",
+            "a small queue for newcomers, a main one for pages that were used",
         ),
         (EvictionKind::Lru, "lru", "least recently used first"),
         (
@@ -159,16 +185,18 @@ impl EvictionKind {
         ),
     ];
 
-    /// Which one rules where this is chosen, by whether one of the tenant's pools keeps pages that are read.
-    pub fn ruling(self, keeps_read: bool) -> EvictionKind {
-        match (self, keeps_read) {
-            (EvictionKind::Auto, false) => EvictionKind::AdaptiveMq,
-            (EvictionKind::Auto, true) => EvictionKind::XS3h,
+    /// The eviction that a tenant has if this one is chosen. `mode` is [`GetMode::Keeping`] if one of the tenant's
+    /// pools keeps pages that are read.
+    pub fn effective(self, mode: GetMode) -> EvictionKind {
+        match (self, mode) {
+            (EvictionKind::Auto, GetMode::Exclusive) => EvictionKind::AdaptiveMq,
+            (EvictionKind::Auto, GetMode::Keeping) => EvictionKind::XS3h,
             (named, _) => named,
         }
     }
 
-    /// The number that a save file says it by. It stays; a kind that goes keeps its number in [`SimulatedEviction::ALL`].
+    /// The number of this eviction in a save file. Numbers never change. A kind that is removed keeps its number in
+    /// [`SimulatedEviction::ALL`].
     pub const fn number(self) -> u8 {
         match self {
             EvictionKind::XS3h => 0,
@@ -181,7 +209,7 @@ impl EvictionKind {
         }
     }
 
-    /// The one of that number.
+    /// The eviction with that number.
     pub fn numbered(number: u8) -> Option<EvictionKind> {
         let kinds = EvictionKind::ALL.map(|(kind, ..)| kind);
         kinds.into_iter().find(|kind| kind.number() == number)
@@ -200,19 +228,19 @@ impl fmt::Display for EvictionKind {
     }
 }
 
-/// An eviction that daemons had before this one, and that only the simulator has now.
+/// An eviction that earlier daemons had and that only the simulator has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimulatedEviction {
     /// Its name.
     pub name: &'static str,
-    /// The number that save files said it by.
+    /// The number of this eviction in save files.
     pub number: u8,
-    /// Which of the daemon's is most like it.
+    /// The daemon's eviction that is most like it.
     pub nearest: EvictionKind,
 }
 
 impl SimulatedEviction {
-    /// Each.
+    /// All of them.
     pub const ALL: [SimulatedEviction; 3] = [
         SimulatedEviction::of("fifo", 3, EvictionKind::S3Fifo),
         SimulatedEviction::of("clock", 4, EvictionKind::Lru),
@@ -227,7 +255,7 @@ impl SimulatedEviction {
         }
     }
 
-    /// The one of that number.
+    /// The eviction with that number.
     pub fn numbered(number: u8) -> Option<SimulatedEviction> {
         let mut all = SimulatedEviction::ALL.into_iter();
         all.find(|eviction| eviction.number == number)
@@ -237,12 +265,12 @@ impl SimulatedEviction {
 /// Why the name of an eviction was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvictionKindError {
-    /// No daemon ever had one of that name.
+    /// No daemon ever had an eviction of that name.
     #[error(
         "no eviction is called {0:?}: there are x-s3h, s3fifo, lru, lrfu, file, adaptive-mq and auto"
     )]
     Unknown(String),
-    /// A daemon before this one had it.
+    /// An earlier daemon had it.
     #[error("{:?} is only in the simulator; the nearest is {:?}", .0.name, .0.nearest.name())]
     Simulated(SimulatedEviction),
 }
@@ -283,7 +311,7 @@ mod tests {
             refused.to_string(),
             "\"sieve\" is only in the simulator; the nearest is \"s3fifo\""
         );
-        // Save files of released versions say these.
+        // Save files of released versions have these numbers.
         assert_eq!(EvictionKind::Lru.number(), 2);
         assert_eq!(EvictionKind::Auto.number(), 9);
     }

@@ -1,4 +1,4 @@
-//! Time as the store counts it: whole seconds since the store was made; nanoseconds where a moment has to be met.
+//! Time as the store counts it: whole seconds since the store was made, and nanoseconds where precision matters.
 
 /// A second of the daemon's own clock: monotonic, 0 when the store was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -8,12 +8,12 @@ pub struct Second(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
-/// When an item ceases to be.
+/// When an item expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Expiry {
-    /// Gone from this second on.
+    /// It is gone from this second on.
     At(Second),
-    /// Not by time.
+    /// It does not expire.
     Never,
 }
 

@@ -1,38 +1,38 @@
-//! What a queue is made of, what is asked of a disk and what it answers.
+//! The layout of a queue, the requests to a disk, and its answers.
 
 use std::io;
 
 /// Descriptors of a slot: header, bytes, status.
 pub(crate) const SLOT_DESCRIPTORS: u16 = 3;
 
-/// Bytes of a slot's header, its range and its status, its descriptors behind them.
+/// Bytes of a slot's header, range and status, with its descriptors behind them.
 pub(crate) const SLOT_HEAD_BYTES: u64 = 128;
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// How a driver drives.
+/// How a driver lays out its memory and uses its queues.
 #[derive(Clone, Debug)]
-pub struct Layout {
-    /// Queues.
+pub struct DriverSettings {
+    /// How many queues there are.
     pub queues: u16,
-    /// Places of a queue's rings, a power of two; with direct descriptors at least three times `slots`.
+    /// Entries of a queue's rings, a power of two. With direct descriptors it must be at least three times `slots`.
     pub queue_size: u16,
-    /// Requests of a queue at a time.
+    /// How many requests of a queue may be under way.
     pub slots: u16,
     /// The most bytes of a request.
     pub slot_bytes: u32,
-    /// Notifications are asked for by index.
+    /// Whether the driver asks for notifications by index.
     pub event_index: bool,
-    /// A request is one descriptor in the ring, and three in a table of their own.
+    /// Whether a request takes one descriptor in the ring and three in a table of its own.
     pub indirect: bool,
-    /// The memory is sealed against shrinking, so that it stays.
+    /// Whether the memory is sealed against shrinking, so that it stays.
     pub sealed: bool,
 }
 
-impl Default for Layout {
+impl Default for DriverSettings {
     /// One queue, 32 requests of up to 64 KiB.
-    fn default() -> Layout {
-        Layout {
+    fn default() -> DriverSettings {
+        DriverSettings {
             queues: 1,
             queue_size: 128,
             slots: 32,
@@ -44,7 +44,7 @@ impl Default for Layout {
     }
 }
 
-impl Layout {
+impl DriverSettings {
     pub(crate) fn rings_bytes(&self) -> u64 {
         let size = u64::from(self.queue_size);
         (16 * size).next_multiple_of(PAGE)
@@ -67,47 +67,47 @@ impl Layout {
     }
 }
 
-/// Why driving failed.
+/// Why the driver failed.
 #[derive(Debug, thiserror::Error)]
-pub enum DriveError {
-    /// The daemon refused, or is not there.
-    #[error("the daemon does not do as it is asked: {0}")]
+pub enum DriverError {
+    /// The daemon refused a call, or is not there.
+    #[error("the daemon refused: {0}")]
     Refused(#[from] vhost::Error),
     /// The same, before there was a connection.
     #[error("no connection: {0}")]
     NotConnected(#[from] vhost::vhost_user::Error),
-    /// The kernel refused.
-    #[error("no memory or event for driving: {0}")]
+    /// The kernel refused a call.
+    #[error("the kernel gave no memory or event: {0}")]
     Kernel(#[from] io::Error),
-    /// The memory is not laid out as thought.
-    #[error("the guest's own memory: {0}")]
+    /// The memory is not laid out as expected.
+    #[error("cannot access the guest's memory: {0}")]
     Memory(#[from] vm_memory::GuestMemoryError),
-    /// The daemon answered a request that it was not asked, or twice.
-    #[error("descriptor {0} is in the used ring, and is not under way")]
+    /// The daemon answered a request that was not under way, or answered it twice.
+    #[error("the used ring has descriptor {0}, which is not under way")]
     NotUnderWay(u32),
-    /// The layout has no room for its slots.
+    /// The queue has no room for its slots.
     #[error("the queue is too small for its slots")]
-    Small,
+    QueueTooSmall,
 }
 
-/// What is asked of a disk.
+/// A request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Reads so many bytes into the slot.
+pub enum DriverRequest {
+    /// Reads bytes into the slot.
     Read {
         /// The first sector.
         sector: u64,
-        /// Bytes.
+        /// How many bytes.
         bytes: u32,
     },
-    /// Writes so many bytes from the slot.
+    /// Writes bytes from the slot.
     Write {
         /// The first sector.
         sector: u64,
-        /// Bytes.
+        /// How many bytes.
         bytes: u32,
     },
-    /// Flushes.
+    /// Flushes the disk.
     Flush,
     /// Reads the disk's name into the slot.
     Name,
@@ -115,35 +115,35 @@ pub enum Ask {
     Discard {
         /// The first sector.
         sector: u64,
-        /// Sectors.
+        /// How many sectors.
         sectors: u32,
-        /// Flags, 0 as a rule.
+        /// The flags, usually 0.
         flags: u32,
     },
-    /// Writes zeroes.
+    /// Makes a range zero.
     Zeroes {
         /// The first sector.
         sector: u64,
-        /// Sectors.
+        /// How many sectors.
         sectors: u32,
-        /// 1: it may be unmapped.
+        /// The flags. 1 allows the disk to unmap the range.
         flags: u32,
     },
-    /// Any kind, with bytes for the device to read from the slot and to write to it.
+    /// A request of any type, with bytes that the device reads from the slot or writes to it.
     Other {
-        /// Its number.
+        /// The number of the type.
         kind: u32,
         /// Bytes that the device reads.
         readable: u32,
     },
 }
 
-/// An answer.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Which request.
+pub struct DriverCompletion {
+    /// The slot of the request.
     pub slot: u16,
-    /// Its status byte; 0 is good.
+    /// The status byte; 0 is success.
     pub status: u8,
     /// Bytes that the device says it wrote.
     pub written: u32,

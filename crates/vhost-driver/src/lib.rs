@@ -1,8 +1,9 @@
 //! A driver for tests and benches: the VMM's and the guest's side of a vhost-user disk, without a guest.
 //!
-//! It makes a guest's memory, lays queues out in it, connects to a disk's socket and drives the rings itself. A queue has a
-//! fixed number of *slots*, each room for one request and its bytes; a slot is filled, submitted, reaped, and vacant
-//! again. After the daemon died, [`Driver::connect`] again goes on with the same memory, as a VMM does.
+//! The driver makes a guest's memory, lays queues out in it, connects to a disk's socket and drives the rings itself. A
+//! queue has a fixed number of *slots*. Each slot has room for one request and its bytes. You fill a slot, submit it
+//! and reap it, and then it is free again. If the daemon has died, [`Driver::connect`] connects again with the same
+//! memory, as a VMM does.
 
 #![deny(unsafe_code)]
 
@@ -24,47 +25,48 @@ use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
-pub use self::layout::{Answer, Ask, DriveError, Layout, NO_STATUS};
+pub use self::layout::{DriverCompletion, DriverError, DriverRequest, DriverSettings, NO_STATUS};
 pub use self::queue::DriverQueue;
 
 use self::layout::SLOT_DESCRIPTORS;
 
-/// The feature that says that a VMM and a daemon speak of protocol features at all.
+/// The feature that announces that VMM and daemon know protocol features at all.
 const PROTOCOL_FEATURES: u64 = 1 << 30;
 
 /// A VMM with a guest's memory.
 pub struct Driver {
-    layout: Layout,
+    layout: DriverSettings,
     file: File,
     memory: Arc<GuestMemoryMmap<()>>,
     base: u64,
     frontend: Option<Frontend>,
-    /// The queues, which may be taken out and driven by threads of their own.
+    /// The queues. You may take them out and drive them on threads of their own.
     pub queues: Vec<DriverQueue>,
 }
 
 impl Driver {
-    /// Memory and queues, not connected yet.
+    /// Makes memory and queues. Nothing is connected yet.
     ///
     /// # Errors
     ///
-    /// The kernel gives no memory, or the layout does not work out.
-    pub fn new(layout: Layout) -> Result<Driver, DriveError> {
+    /// The kernel gives no memory, or the layout is impossible.
+    pub fn new(layout: DriverSettings) -> Result<Driver, DriverError> {
         let needed = match layout.indirect {
             true => layout.slots,
             false => layout.slots * SLOT_DESCRIPTORS,
         };
         if needed > layout.queue_size {
-            return Err(DriveError::Small);
+            return Err(DriverError::QueueTooSmall);
         }
-        let file = memfd(layout.bytes(), layout.sealed)?;
+        let file = memfd(&layout)?;
         let region = MmapRegion::from_file(
             FileOffset::new(file.try_clone()?, 0),
             layout.bytes() as usize,
         )
         .map_err(io::Error::other)?;
         let base = region.as_ptr() as u64;
-        let region = GuestRegionMmap::new(region, GuestAddress(0)).ok_or(DriveError::Small)?;
+        let region =
+            GuestRegionMmap::new(region, GuestAddress(0)).ok_or(DriverError::QueueTooSmall)?;
         let memory = GuestMemoryMmap::from_regions(vec![region]).map_err(io::Error::other)?;
         let memory = Arc::new(memory);
         let queue = |n: u16| DriverQueue::new(&layout, n, Arc::clone(&memory));
@@ -79,12 +81,12 @@ impl Driver {
         })
     }
 
-    /// Connects, or connects again: the rings go on where the last daemon's answers end.
+    /// Connects, or connects again. The rings continue where the last daemon's answers end.
     ///
     /// # Errors
     ///
     /// Nobody listens, or the daemon refuses.
-    pub fn connect(&mut self, path: &Path) -> Result<(), DriveError> {
+    pub fn connect(&mut self, path: &Path) -> Result<(), DriverError> {
         self.hang_up();
         let mut frontend = Frontend::connect(path, u64::from(self.layout.queues))?;
         frontend.set_owner()?;
@@ -105,7 +107,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Closes the connection, as a VMM that dies.
+    /// Closes the connection, like a VMM that dies.
     pub fn hang_up(&mut self) {
         self.frontend = None;
     }
@@ -121,12 +123,12 @@ impl Driver {
         wanted
     }
 
-    /// Takes all memory away and gives it again, as a VMM does that changes a region.
+    /// Removes all memory and adds it again, like a VMM that changes a region.
     ///
     /// # Errors
     ///
     /// There is no connection, or the daemon refuses.
-    pub fn change_memory(&mut self) -> Result<(), DriveError> {
+    pub fn change_memory(&mut self) -> Result<(), DriverError> {
         let region = self.region();
         let connection = self.connection()?;
         connection.remove_mem_region(&region)?;
@@ -144,7 +146,7 @@ impl Driver {
         }
     }
 
-    fn start_queue(&self, frontend: &mut Frontend, n: usize) -> Result<(), DriveError> {
+    fn start_queue(&self, frontend: &mut Frontend, n: usize) -> Result<(), DriverError> {
         let queue = &self.queues[n];
         frontend.set_vring_num(n, self.layout.queue_size)?;
         frontend.set_vring_base(n, queue.used_index()?)?;
@@ -164,53 +166,53 @@ impl Driver {
         Ok(())
     }
 
-    /// Stops a queue in good order; says the index of the first request that is not answered.
+    /// Stops a queue in good order. Returns the index of the first unanswered request.
     ///
     /// # Errors
     ///
     /// There is no connection, or the daemon refuses.
-    pub fn stop_queue(&mut self, n: usize) -> Result<u32, DriveError> {
+    pub fn stop_queue(&mut self, n: usize) -> Result<u32, DriverError> {
         Ok(self.connection()?.get_vring_base(n)?)
     }
 
-    /// Starts a queue that was stopped.
+    /// Starts a stopped queue.
     ///
     /// # Errors
     ///
     /// There is no connection, or the daemon refuses.
-    pub fn restart_queue(&mut self, n: usize) -> Result<(), DriveError> {
+    pub fn restart_queue(&mut self, n: usize) -> Result<(), DriverError> {
         let mut frontend = self.connection()?.clone();
         self.start_queue(&mut frontend, n)
     }
 
-    /// Bytes of the config space.
+    /// Reads bytes of the config space.
     ///
     /// # Errors
     ///
     /// There is no connection, or the daemon refuses.
-    pub fn config(&mut self, offset: u32, len: u32) -> Result<Vec<u8>, DriveError> {
+    pub fn config(&mut self, offset: u32, len: u32) -> Result<Vec<u8>, DriverError> {
         let flags = VhostUserConfigFlags::WRITABLE;
         let room = vec![0; len as usize];
         let (_, bytes) = self.connection()?.get_config(offset, len, flags, &room)?;
         Ok(bytes)
     }
 
-    /// Writes to the config space.
+    /// Writes bytes of the config space.
     ///
     /// # Errors
     ///
     /// There is no connection, or the daemon refuses.
-    pub fn set_config(&mut self, offset: u32, bytes: &[u8]) -> Result<(), DriveError> {
+    pub fn set_config(&mut self, offset: u32, bytes: &[u8]) -> Result<(), DriverError> {
         let flags = VhostUserConfigFlags::WRITABLE;
         Ok(self.connection()?.set_config(offset, flags, bytes)?)
     }
 
-    /// The connection itself, for what is not wrapped here.
+    /// The connection itself, for calls that the driver does not wrap.
     ///
     /// # Errors
     ///
-    /// There is none.
-    pub fn connection(&mut self) -> Result<&mut Frontend, DriveError> {
+    /// There is no connection.
+    pub fn connection(&mut self) -> Result<&mut Frontend, DriverError> {
         let missing = || io::Error::from(io::ErrorKind::NotConnected);
         Ok(self.frontend.as_mut().ok_or_else(missing)?)
     }
@@ -226,11 +228,11 @@ impl Driver {
     }
 }
 
-fn memfd(bytes: u64, sealed: bool) -> io::Result<File> {
+fn memfd(layout: &DriverSettings) -> io::Result<File> {
     let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC;
     let file = File::from(rustix::fs::memfd_create("guest", flags)?);
-    file.set_len(bytes)?;
-    if sealed {
+    file.set_len(layout.bytes())?;
+    if layout.sealed {
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     }
     Ok(file)

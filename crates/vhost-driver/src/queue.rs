@@ -11,7 +11,8 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use crate::layout::{
-    Answer, Ask, DriveError, Layout, NO_STATUS, PAGE, SLOT_DESCRIPTORS, SLOT_HEAD_BYTES,
+    DriverCompletion, DriverError, DriverRequest, DriverSettings, NO_STATUS, PAGE,
+    SLOT_DESCRIPTORS, SLOT_HEAD_BYTES,
 };
 
 const NEXT: u16 = 1;
@@ -35,21 +36,21 @@ pub struct DriverQueue {
     pub(crate) call: EventFd,
     poll: Poll,
     ready: Events,
-    vacant: Vec<u16>,
+    free_slots: Vec<u16>,
     is_under_way: Vec<bool>,
-    /// The next index of the available ring, and the one up to which the daemon has been told.
-    next: u16,
-    told: u16,
+    /// The next index of the available ring, and the one up to which the driver has kicked the daemon.
+    next_available: u16,
+    kicked_up_to: u16,
     /// The next index of the used ring.
-    seen: u16,
+    next_used: u16,
 }
 
 impl DriverQueue {
     pub(crate) fn new(
-        layout: &Layout,
+        layout: &DriverSettings,
         n: u16,
         memory: Arc<GuestMemoryMmap<()>>,
-    ) -> Result<DriverQueue, DriveError> {
+    ) -> Result<DriverQueue, DriverError> {
         let size = u64::from(layout.queue_size);
         let descriptors = layout.queue_bytes() * u64::from(n);
         let available = descriptors + (16 * size).next_multiple_of(PAGE);
@@ -76,30 +77,30 @@ impl DriverQueue {
             call,
             poll,
             ready: Events::with_capacity(1),
-            vacant: (0..layout.slots).rev().collect(),
+            free_slots: (0..layout.slots).rev().collect(),
             is_under_way: vec![false; usize::from(layout.slots)],
-            next: 0,
-            told: 0,
-            seen: 0,
+            next_available: 0,
+            kicked_up_to: 0,
+            next_used: 0,
         })
     }
 
-    /// A slot that is not under way, for one request.
-    pub fn vacant(&mut self) -> Option<u16> {
-        self.vacant.pop()
+    /// Takes a free slot for one request.
+    pub fn take_slot(&mut self) -> Option<u16> {
+        self.free_slots.pop()
     }
 
-    /// Gives a slot back that was not submitted.
-    pub fn vacate(&mut self, slot: u16) {
-        self.vacant.push(slot);
+    /// Gives back a slot that was not submitted.
+    pub fn return_slot(&mut self, slot: u16) {
+        self.free_slots.push(slot);
     }
 
-    /// Slots that are not under way.
-    pub fn vacancies(&self) -> usize {
-        self.vacant.len()
+    /// How many slots are free.
+    pub fn free_slots(&self) -> usize {
+        self.free_slots.len()
     }
 
-    /// Where a slot's bytes are in the guest's memory.
+    /// The address of a slot's bytes in the guest's memory.
     pub fn bytes_at(&self, slot: u16) -> u64 {
         self.bytes + u64::from(slot) * self.stride
     }
@@ -108,8 +109,8 @@ impl DriverQueue {
     ///
     /// # Errors
     ///
-    /// Only with bytes longer than a slot.
-    pub fn fill(&self, slot: u16, bytes: &[u8]) -> Result<(), DriveError> {
+    /// `bytes` is longer than a slot.
+    pub fn write_slot(&self, slot: u16, bytes: &[u8]) -> Result<(), DriverError> {
         Ok(self
             .memory
             .write_slice(bytes, GuestAddress(self.bytes_at(slot)))?)
@@ -119,26 +120,26 @@ impl DriverQueue {
     ///
     /// # Errors
     ///
-    /// Only with more bytes than a slot has.
-    pub fn look(&self, slot: u16, into: &mut [u8]) -> Result<(), DriveError> {
+    /// `into` is longer than a slot.
+    pub fn read_slot(&self, slot: u16, into: &mut [u8]) -> Result<(), DriverError> {
         Ok(self
             .memory
             .read_slice(into, GuestAddress(self.bytes_at(slot)))?)
     }
 
-    /// Puts a request into the ring. The daemon may see it at once, or when it is kicked.
+    /// Puts a request into the ring. The daemon sees it at once, or when it is kicked.
     ///
     /// # Errors
     ///
-    /// Only with a layout that does not fit its memory.
-    pub fn submit(&mut self, slot: u16, ask: Ask) -> Result<(), DriveError> {
+    /// The layout does not fit its memory.
+    pub fn submit(&mut self, slot: u16, request: DriverRequest) -> Result<(), DriverError> {
         let head_at = self.heads + u64::from(slot) * SLOT_HEAD_BYTES;
-        let (kind, sector) = kind_of(ask);
+        let (kind, sector) = kind_of(request);
         let mut header = [0; 16];
         header[..4].copy_from_slice(&kind.to_le_bytes());
         header[8..].copy_from_slice(&sector.to_le_bytes());
         self.memory.write_slice(&header, GuestAddress(head_at))?;
-        let (bytes_at, bytes, direction) = self.bytes_of(slot, head_at, ask)?;
+        let (bytes_at, bytes, direction) = self.bytes_of(slot, head_at, request)?;
         self.memory
             .write_slice(&[NO_STATUS], GuestAddress(head_at + 32))?;
         let first = slot * SLOT_DESCRIPTORS;
@@ -158,23 +159,28 @@ impl DriverQueue {
             self.put(self.descriptors, slot, (table, len, INDIRECT, 0))?;
         }
         self.is_under_way[usize::from(slot)] = true;
-        self.offer(head)
+        self.push_available(head)
     }
 
-    fn bytes_of(&self, slot: u16, head_at: u64, ask: Ask) -> Result<(u64, u32, u16), DriveError> {
+    fn bytes_of(
+        &self,
+        slot: u16,
+        head_at: u64,
+        request: DriverRequest,
+    ) -> Result<(u64, u32, u16), DriverError> {
         let at = self.bytes_at(slot);
-        Ok(match ask {
-            Ask::Read { bytes, .. } => (at, bytes, WRITE),
-            Ask::Write { bytes, .. } => (at, bytes, 0),
-            Ask::Flush => (at, 0, 0),
-            Ask::Name => (at, 20, WRITE),
-            Ask::Other { readable, .. } => (at, readable.min(self.slot_bytes), 0),
-            Ask::Discard {
+        Ok(match request {
+            DriverRequest::Read { bytes, .. } => (at, bytes, WRITE),
+            DriverRequest::Write { bytes, .. } => (at, bytes, 0),
+            DriverRequest::Flush => (at, 0, 0),
+            DriverRequest::Name => (at, 20, WRITE),
+            DriverRequest::Other { readable, .. } => (at, readable.min(self.slot_bytes), 0),
+            DriverRequest::Discard {
                 sector,
                 sectors,
                 flags,
             }
-            | Ask::Zeroes {
+            | DriverRequest::Zeroes {
                 sector,
                 sectors,
                 flags,
@@ -190,16 +196,16 @@ impl DriverQueue {
         })
     }
 
-    /// Writes a descriptor of the queue's own table, whatever it says.
+    /// Writes a descriptor of the queue's own table, whatever it contains.
     ///
     /// # Errors
     ///
-    /// Only with an index outside the guest's memory.
-    pub fn scribble(
+    /// The index lies outside the guest's memory.
+    pub fn write_descriptor(
         &self,
         index: u16,
         (at, len, flags, next): (u64, u32, u16, u16),
-    ) -> Result<(), DriveError> {
+    ) -> Result<(), DriverError> {
         self.put(self.descriptors, index, (at, len, flags, next))
     }
 
@@ -208,7 +214,7 @@ impl DriverQueue {
         table: u64,
         index: u16,
         (at, len, flags, next): (u64, u32, u16, u16),
-    ) -> Result<(), DriveError> {
+    ) -> Result<(), DriverError> {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&at.to_le_bytes());
         bytes[8..12].copy_from_slice(&len.to_le_bytes());
@@ -222,39 +228,39 @@ impl DriverQueue {
     ///
     /// # Errors
     ///
-    /// Only with a layout that does not fit its memory.
-    pub fn offer(&mut self, head: u16) -> Result<(), DriveError> {
-        let place = self.available + 4 + 2 * u64::from(self.next % self.size);
+    /// The layout does not fit its memory.
+    pub fn push_available(&mut self, head: u16) -> Result<(), DriverError> {
+        let place = self.available + 4 + 2 * u64::from(self.next_available % self.size);
         self.memory
             .store(head.to_le(), GuestAddress(place), Ordering::Relaxed)?;
-        self.set_next(self.next.wrapping_add(1))
+        self.set_available_index(self.next_available.wrapping_add(1))
     }
 
-    /// Says how many requests there ever were, whatever is true.
+    /// Sets the count of requests in the available ring, true or not.
     ///
     /// # Errors
     ///
-    /// Only with a layout that does not fit its memory.
-    pub fn set_next(&mut self, next: u16) -> Result<(), DriveError> {
-        self.next = next;
+    /// The layout does not fit its memory.
+    pub fn set_available_index(&mut self, next: u16) -> Result<(), DriverError> {
+        self.next_available = next;
         let index = GuestAddress(self.available + 2);
         Ok(self.memory.store(next.to_le(), index, Ordering::Release)?)
     }
 
-    /// Kicks the daemon if it wants that for what was submitted since the last time; says whether.
+    /// Kicks the daemon if it wants a kick for what was submitted since the last one. Returns whether it did.
     ///
     /// # Errors
     ///
-    /// Only with a layout that does not fit its memory.
-    pub fn kick(&mut self) -> Result<bool, DriveError> {
+    /// The layout does not fit its memory.
+    pub fn kick(&mut self) -> Result<bool, DriverError> {
         fence(Ordering::SeqCst);
-        let told = std::mem::replace(&mut self.told, self.next);
+        let kicked = std::mem::replace(&mut self.kicked_up_to, self.next_available);
         let wants = if self.event_index {
-            let event = self.half(self.used + 4 + 8 * u64::from(self.size))?;
-            let passed = self.next.wrapping_sub(event).wrapping_sub(1);
-            passed < self.next.wrapping_sub(told)
+            let event = self.load_u16(self.used + 4 + 8 * u64::from(self.size))?;
+            let passed = self.next_available.wrapping_sub(event).wrapping_sub(1);
+            passed < self.next_available.wrapping_sub(kicked)
         } else {
-            self.half(self.used)? & 1 == 0
+            self.load_u16(self.used)? & 1 == 0
         };
         if wants {
             self.kick_anyway()?;
@@ -262,12 +268,12 @@ impl DriverQueue {
         Ok(wants)
     }
 
-    /// Kicks the daemon.
+    /// Kicks the daemon in any case.
     ///
     /// # Errors
     ///
     /// The kernel refuses.
-    pub fn kick_anyway(&self) -> Result<(), DriveError> {
+    pub fn kick_anyway(&self) -> Result<(), DriverError> {
         Ok(self.kick.write(1)?)
     }
 
@@ -275,18 +281,18 @@ impl DriverQueue {
     ///
     /// # Errors
     ///
-    /// The daemon answered what it was not asked.
-    pub fn reap(&mut self) -> Result<Option<Answer>, DriveError> {
-        if self.used_index()? == self.seen {
+    /// The daemon answered a request that was not under way.
+    pub fn reap(&mut self) -> Result<Option<DriverCompletion>, DriverError> {
+        if self.used_index()? == self.next_used {
             return Ok(None);
         }
-        let place = self.used + 4 + 8 * u64::from(self.seen % self.size);
+        let place = self.used + 4 + 8 * u64::from(self.next_used % self.size);
         let mut entry = [0; 8];
         self.memory.read_slice(&mut entry, GuestAddress(place))?;
         let [a, b, c, d, written @ ..] = entry;
         let head = u32::from_le_bytes([a, b, c, d]);
         let written = u32::from_le_bytes(written);
-        self.seen = self.seen.wrapping_add(1);
+        self.next_used = self.next_used.wrapping_add(1);
         let per_slot = match self.indirect {
             true => 1,
             false => u32::from(SLOT_DESCRIPTORS),
@@ -294,60 +300,60 @@ impl DriverQueue {
         let slot = (head / per_slot) as usize;
         match self.is_under_way.get_mut(slot) {
             Some(under_way) if *under_way => *under_way = false,
-            _ => return Err(DriveError::NotUnderWay(head)),
+            _ => return Err(DriverError::NotUnderWay(head)),
         }
         let slot = slot as u16;
         let status_at = self.heads + u64::from(slot) * SLOT_HEAD_BYTES + 32;
         let mut status = [0];
         self.memory
             .read_slice(&mut status, GuestAddress(status_at))?;
-        self.vacant.push(slot);
-        Ok(Some(Answer {
+        self.free_slots.push(slot);
+        Ok(Some(DriverCompletion {
             slot,
             status: status[0],
             written,
         }))
     }
 
-    /// Waits to be notified of an answer; says whether there is one.
+    /// Waits until the daemon notifies the driver of an answer, for at most `longest`. Returns whether there is one.
     ///
     /// # Errors
     ///
     /// The kernel refuses.
-    pub fn wait(&mut self, longest: Duration) -> Result<bool, DriveError> {
+    pub fn wait(&mut self, longest: Duration) -> Result<bool, DriverError> {
         let event = GuestAddress(self.available + 4 + 2 * u64::from(self.size));
         self.memory
-            .store(self.seen.to_le(), event, Ordering::Relaxed)?;
+            .store(self.next_used.to_le(), event, Ordering::Relaxed)?;
         fence(Ordering::SeqCst);
-        if self.used_index()? != self.seen {
+        if self.used_index()? != self.next_used {
             return Ok(true);
         }
         let until = Instant::now() + longest;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             self.poll.poll(&mut self.ready, Some(left))?;
-            let has_answer = self.used_index()? != self.seen;
+            let has_answer = self.used_index()? != self.next_used;
             if has_answer || left.is_zero() {
                 return Ok(has_answer);
             }
         }
     }
 
-    /// Notifications since the last look, none of which is kept.
+    /// How many notifications came since the last call. The call resets the count.
     pub fn notifications(&self) -> u64 {
         self.call.read().unwrap_or(0)
     }
 
-    /// How many answers there ever were, modulo 65,536.
+    /// How many answers the used ring counts, modulo 65,536.
     ///
     /// # Errors
     ///
-    /// Only with a layout that does not fit its memory.
-    pub fn used_index(&self) -> Result<u16, DriveError> {
-        self.half(self.used + 2)
+    /// The layout does not fit its memory.
+    pub fn used_index(&self) -> Result<u16, DriverError> {
+        self.load_u16(self.used + 2)
     }
 
-    fn half(&self, at: u64) -> Result<u16, DriveError> {
+    fn load_u16(&self, at: u64) -> Result<u16, DriverError> {
         let half = self
             .memory
             .load::<u16>(GuestAddress(at), Ordering::Acquire)?;
@@ -356,14 +362,14 @@ impl DriverQueue {
 }
 
 /// A request's number and sector.
-fn kind_of(ask: Ask) -> (u32, u64) {
-    match ask {
-        Ask::Read { sector, .. } => (0, sector),
-        Ask::Write { sector, .. } => (1, sector),
-        Ask::Flush => (4, 0),
-        Ask::Name => (8, 0),
-        Ask::Discard { .. } => (11, 0),
-        Ask::Zeroes { .. } => (13, 0),
-        Ask::Other { kind, .. } => (kind, 0),
+fn kind_of(request: DriverRequest) -> (u32, u64) {
+    match request {
+        DriverRequest::Read { sector, .. } => (0, sector),
+        DriverRequest::Write { sector, .. } => (1, sector),
+        DriverRequest::Flush => (4, 0),
+        DriverRequest::Name => (8, 0),
+        DriverRequest::Discard { .. } => (11, 0),
+        DriverRequest::Zeroes { .. } => (13, 0),
+        DriverRequest::Other { kind, .. } => (kind, 0),
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes as a client of the binary protocol may send them: raw, or in frames whose lengths agree.
+//! Feeds bytes that a client of the binary protocol may send: raw, or in frames with consistent lengths.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,9 +10,9 @@ const KEYS: [&str; 4] = ["", "k", "n", "a-longer-key"];
 /// Bytes of a record that becomes a frame.
 const RECORD: usize = 8;
 
-/// Each record of the input becomes a frame: opcode, extras, key, value, cas, and one length that may be off.
+/// Turns each record of the input into a frame: opcode, extras, key, value, cas, and one length that may be wrong.
 fn frames(input: &[u8]) -> Vec<u8> {
-    let mut said = Vec::new();
+    let mut bytes = Vec::new();
     for record in input.chunks_exact(RECORD) {
         let [opcode, extras, key, value, cas, expiry, off, filling] = record else {
             continue;
@@ -25,18 +25,18 @@ fn frames(input: &[u8]) -> Vec<u8> {
         } else {
             body
         };
-        said.extend_from_slice(&[0x80, opcode % 0x26, 0, key.len() as u8, extras, 0, 0, 0]);
-        said.extend_from_slice(&(body as u32).to_be_bytes());
-        said.extend_from_slice(&[*off, 1, 2, 3]);
-        said.extend_from_slice(&u64::from(*cas).to_be_bytes());
-        said.extend((0..extras).map(|n| if n % 4 == 3 { *expiry } else { 0 }));
-        said.extend_from_slice(key);
-        said.extend(std::iter::repeat_n(
+        bytes.extend_from_slice(&[0x80, opcode % 0x26, 0, key.len() as u8, extras, 0, 0, 0]);
+        bytes.extend_from_slice(&(body as u32).to_be_bytes());
+        bytes.extend_from_slice(&[*off, 1, 2, 3]);
+        bytes.extend_from_slice(&u64::from(*cas).to_be_bytes());
+        bytes.extend((0..extras).map(|n| if n % 4 == 3 { *expiry } else { 0 }));
+        bytes.extend_from_slice(key);
+        bytes.extend(std::iter::repeat_n(
             b'0' + filling % 10,
             usize::from(*value),
         ));
     }
-    said
+    bytes
 }
 
 fuzz_target!(|input: &[u8]| {

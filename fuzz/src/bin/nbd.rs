@@ -1,4 +1,5 @@
-//! Any bytes to an NBD listener, whole and cut: the same options are answered, the same requests are understood.
+//! Feeds any bytes to an NBD listener, whole and cut. Both must give the same answers to options and understand the
+//! same requests.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

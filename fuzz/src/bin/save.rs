@@ -1,4 +1,4 @@
-//! Any bytes as a save file: restored whole, or refused with nothing left of it.
+//! Feeds any bytes as a save file. It is restored whole, or refused with nothing left of it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Bytes as a client of the text protocol may send them.
+//! Feeds bytes that a client of the text protocol may send.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

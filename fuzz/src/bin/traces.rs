@@ -1,4 +1,5 @@
-//! Any bytes as a trace or a scenario: read to the end, or refused with place and reason; then silent.
+//! Feeds any bytes as a trace or a scenario. It is read to the end, or refused with place and reason. Nothing follows
+//! that.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

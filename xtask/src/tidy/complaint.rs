@@ -1,9 +1,9 @@
-//! What tidy says of a place.
+//! A complaint of tidy about a place.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Something that breaks a rule of the house.
+/// A breach of a rule of this project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Complaint {
     pub(super) path: PathBuf,

@@ -1,10 +1,10 @@
-//! The front door: documents that must be there, and stay short.
+//! Checks that the front documents exist and stay short.
 
 use std::path::Path;
 
 use super::complaint::Complaint;
 
-/// Lines that a document may have.
+/// The most lines of a document.
 const LINES_MAX: [(&str, usize); 2] = [("README.md", 120), ("ARCHITECTURE.md", 250)];
 
 /// Documents that every reader expects.
@@ -17,7 +17,7 @@ const EXPECTED: [&str; 6] = [
     "docs/decisions/README.md",
 ];
 
-/// Complains of a document that nobody will read to its end.
+/// Complains about a document that is too long to be read to its end.
 pub(crate) fn too_long(path: &Path, text: &str) -> Vec<Complaint> {
     let limit = LINES_MAX.iter().find(|(name, _)| path == Path::new(name));
     let lines = text.lines().count();
@@ -30,7 +30,7 @@ pub(crate) fn too_long(path: &Path, text: &str) -> Vec<Complaint> {
     }
 }
 
-/// Complains of expected documents that are not there.
+/// Complains about expected documents that are missing.
 pub(crate) fn missing(root: &Path) -> Vec<Complaint> {
     let is_missing = |name: &&&str| !root.join(name).is_file();
     let complain = |name: &&str| Complaint::new(Path::new(name), 1, "missing", "write it");

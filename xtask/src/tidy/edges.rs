@@ -1,12 +1,12 @@
-//! Which crate may import which: the table of ARCHITECTURE.md.
+//! Checks which crate may import which. The table is that of ARCHITECTURE.md.
 
 use std::path::Path;
 
 use super::complaint::Complaint;
 use super::unreadable::Unreadable;
 
-/// Each crate's folder, and the folders of those it may import.
-const EDGES: [(&str, &[&str]); 12] = [
+/// The folder of each crate, and the folders of those that it may import.
+pub(super) const EDGES: [(&str, &[&str]); 12] = [
     ("types", &[]),
     ("store", &["types"]),
     ("policy", &["types"]),

@@ -1,15 +1,15 @@
-//! A function is one thought on one screen; a file is one noun.
+//! Checks that a function is one thought on one screen, and a file is one noun.
 
 use super::complaint::Complaint;
-use super::source::{Kind, Source, Token};
+use super::source::{BuiltFor, Source, Token, TokenKind};
 
-/// Lines of a function, from its `fn` to its last bracket.
+/// The most lines of a function, from its `fn` to its last bracket.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// The same for a test, which may hold a long conversation.
+/// The most lines of a test, which may hold a long conversation.
 const TEST_LINES_MAX: usize = 120;
 
-/// Lines of a file before its tests.
+/// The most lines of a file before its tests.
 const FILE_LINES_MAX: usize = 800;
 
 /// Finds functions and files that are too long.
@@ -33,11 +33,11 @@ pub(crate) fn check(source: &Source) -> Vec<Complaint> {
 fn long_functions(source: &Source) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (n, token) in source.tokens.iter().enumerate() {
-        let is_function = token.kind == Kind::Word && token.text == "fn";
+        let is_function = token.kind == TokenKind::Word && token.text == "fn";
         let name = source
             .tokens
             .get(n + 1)
-            .filter(|name| name.kind == Kind::Word);
+            .filter(|name| name.kind == TokenKind::Word);
         let (true, Some(name)) = (is_function, name) else {
             continue;
         };
@@ -45,7 +45,7 @@ fn long_functions(source: &Source) -> Vec<Complaint> {
             continue;
         };
         let lines = end + 1 - token.line;
-        let most = if token.is_test {
+        let most = if token.built_for == BuiltFor::Tests {
             TEST_LINES_MAX
         } else {
             FUNCTION_LINES_MAX
@@ -63,11 +63,11 @@ fn long_functions(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// The line on which the function that starts here ends; `None` for one without a body.
+/// The line on which the function that starts here ends. `None` for one without a body.
 fn last_line(tokens: &[Token]) -> Option<usize> {
     let mut depth = 0usize;
     let mut in_body = false;
-    for token in tokens.iter().filter(|token| token.kind == Kind::Sign) {
+    for token in tokens.iter().filter(|token| token.kind == TokenKind::Sign) {
         match token.text.as_str() {
             ";" if depth == 0 => return None,
             "{" | "(" | "[" => {

@@ -1,13 +1,19 @@
-//! `cargo xtask tidy`: what clippy cannot check. Each complaint names a place, what is wrong there, and what to
+//! `cargo xtask tidy`: checks that clippy cannot make. Each complaint names a place, what is wrong there, and what to
 //! do instead.
 
-mod circles;
+mod architecture;
+mod booleans;
 mod complaint;
 mod documents;
 mod edges;
+mod import_cycles;
 mod lengths;
+mod prose;
 mod purity;
+mod sentences;
+mod sleeps;
 mod source;
+mod type_names;
 mod unreadable;
 mod unsafety;
 mod words;
@@ -20,11 +26,11 @@ use complaint::Complaint;
 use source::Source;
 use unreadable::Unreadable;
 
-/// Names every circle of imports in the checkout at `root`, also pairs and those that may stand.
+/// Prints every import cycle in the checkout at `root`, including pairs and allowed cycles.
 pub(crate) fn show_circles(root: &Path) -> ExitCode {
     match listed(root).and_then(|paths| rust(root, &paths)) {
         Ok(sources) => {
-            let chains = circles::chains(&sources);
+            let chains = import_cycles::chains(&sources);
             chains.iter().for_each(|chain| println!("{chain}\n"));
             println!("tidy: {} circles and pairs", chains.len());
             ExitCode::SUCCESS
@@ -59,7 +65,7 @@ fn report(complaints: &[Complaint]) -> ExitCode {
 }
 
 fn check(root: &Path) -> Result<Vec<Complaint>, Unreadable> {
-    let mut complaints = Vec::new();
+    let (mut complaints, mut waits) = (Vec::new(), Vec::new());
     let paths = listed(root)?;
     for path in &paths {
         let Ok(text) = read(root, path)? else {
@@ -68,7 +74,12 @@ fn check(root: &Path) -> Result<Vec<Complaint>, Unreadable> {
         complaints.extend(words::in_file_name(path));
         complaints.extend(words::leftovers(path, &text));
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("md") => complaints.extend(documents::too_long(path, &text)),
+            Some("md") => {
+                complaints.extend(documents::too_long(path, &text));
+                complaints.extend(prose::in_page(path, &text));
+            }
+            Some("rs") => complaints.extend(prose::in_comments(path, &text)),
+            Some("py") => waits.extend(sleeps::in_python(path, &text)),
             Some("toml") if path.ends_with("Cargo.toml") => {
                 complaints.extend(edges::check(path, &text)?);
             }
@@ -77,7 +88,14 @@ fn check(root: &Path) -> Result<Vec<Complaint>, Unreadable> {
     }
     let sources = rust(root, &paths)?;
     complaints.extend(sources.iter().flat_map(check_rust));
-    complaints.extend(circles::check(&sources));
+    if let Ok(page) = read(root, Path::new(architecture::PAGE))? {
+        complaints.extend(architecture::check(&page, &sources));
+    }
+    complaints.extend(import_cycles::check(&sources));
+    complaints.extend(type_names::twins(&sources));
+    complaints.extend(type_names::idle_rows(&sources));
+    waits.extend(sources.iter().flat_map(sleeps::in_rust));
+    complaints.extend(sleeps::judge(&waits));
     complaints.extend(documents::missing(root));
     Ok(complaints)
 }
@@ -99,6 +117,8 @@ fn rust(root: &Path, paths: &[PathBuf]) -> Result<Vec<Source>, Unreadable> {
 fn check_rust(source: &Source) -> Vec<Complaint> {
     [
         words::in_names(source),
+        type_names::riddles(source),
+        booleans::check(source),
         lengths::check(source),
         purity::check(source),
         unsafety::check(source),
@@ -131,7 +151,7 @@ fn listed(root: &Path) -> Result<Vec<PathBuf>, Unreadable> {
         .collect())
 }
 
-/// The text of a file; `Err` inside for one that is no text.
+/// The text of a file. The inner `Err` stands for a file that is no text.
 fn read(
     root: &Path,
     path: &Path,

@@ -1,9 +1,10 @@
-//! The middle knows no world: the pure crates read no clock, start no thread, open nothing and draw no luck.
+//! Checks that the pure crates do not touch the world: they read no clock, start no thread, open nothing and draw no
+//! random number.
 
 use super::complaint::Complaint;
 use super::source::Source;
 
-/// Folders whose code is pure, tests apart.
+/// Folders of pure code. Tests are exempt.
 const PURE: [&str; 4] = [
     "crates/types/src",
     "crates/store/src",
@@ -11,7 +12,7 @@ const PURE: [&str; 4] = [
     "crates/sim/src",
 ];
 
-/// A path into the world, in two words, and what to do instead.
+/// Paths into the world, each in two words, and what to do instead.
 const BANNED: [(&str, &str, &str); 14] = [
     ("Instant", "now", TIME),
     ("SystemTime", "now", TIME),
@@ -34,7 +35,7 @@ const THREAD: &str = "let `host` start the thread and call a step of yours";
 const BYTES: &str = "take the bytes as an argument and let `host` read and write";
 const LUCK: &str = "take a seed as an argument";
 
-/// Finds calls into the world where none may be.
+/// Finds calls into the world where they are not allowed.
 pub(crate) fn check(source: &Source) -> Vec<Complaint> {
     if !PURE.iter().any(|folder| source.path.starts_with(folder)) {
         return Vec::new();

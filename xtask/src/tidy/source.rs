@@ -1,4 +1,4 @@
-//! A Rust file as tokens: comments and strings cannot be mistaken for code.
+//! A Rust file as tokens, so that comments and strings cannot be mistaken for code.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -7,13 +7,13 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::unreadable::Unreadable;
 
-/// A Rust file, its tests apart from the rest.
+/// A Rust file, with its tests separate from the rest.
 pub(crate) struct Source {
-    /// Relative to the workspace.
+    /// The path relative to the workspace.
     pub(crate) path: PathBuf,
-    /// Lines before the tests at its end.
+    /// The number of lines before the tests at its end.
     pub(crate) lines: usize,
-    /// Its tokens in order, groups opened and closed by their brackets.
+    /// Its tokens in order. Groups are opened and closed by their brackets.
     pub(crate) tokens: Vec<Token>,
 }
 
@@ -22,14 +22,23 @@ pub(crate) struct Source {
 pub(crate) struct Token {
     pub(crate) text: String,
     pub(crate) line: usize,
-    pub(crate) kind: Kind,
-    /// Whether it stands in something that is built for tests only.
-    pub(crate) is_test: bool,
+    pub(crate) kind: TokenKind,
+    /// What it is built for.
+    pub(crate) built_for: BuiltFor,
+}
+
+/// What a token is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuiltFor {
+    /// The product, and with it the tests.
+    Product,
+    /// Tests only.
+    Tests,
 }
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     /// An identifier or keyword.
     Word,
     /// Punctuation, or a bracket.
@@ -47,8 +56,12 @@ impl Source {
             .components()
             .any(|part| part.as_os_str() == "tests" || part.as_os_str() == "benches")
             || path.file_stem().is_some_and(|stem| stem == "tests");
+        let built_for = match is_test {
+            true => BuiltFor::Tests,
+            false => BuiltFor::Product,
+        };
         let mut tokens = Vec::new();
-        flatten(stream, is_test, &mut tokens);
+        flatten(stream, built_for, &mut tokens);
         let lines_all = text.lines().count();
         let lines = if is_test {
             lines_all
@@ -64,11 +77,14 @@ impl Source {
 
     /// The tokens that are built into the product.
     pub(crate) fn product(&self) -> Vec<&Token> {
-        self.tokens.iter().filter(|token| !token.is_test).collect()
+        self.tokens
+            .iter()
+            .filter(|token| token.built_for == BuiltFor::Product)
+            .collect()
     }
 
-    /// The lines where `path`, of two words with `::` between them, is named in the product; also as
-    /// `first::{…, second}`.
+    /// The lines where the product names `path`, which is two words with `::` between them. The form `first::{…,
+    /// second}` counts too.
     pub(crate) fn places_of(&self, first: &str, second: &str) -> Vec<usize> {
         let product = self.product();
         let words: Vec<_> = product.iter().filter(|token| token.text != ":").collect();
@@ -91,7 +107,7 @@ impl Source {
     }
 }
 
-/// The line of `wanted`, where these tokens begin with it or with a list that holds it.
+/// The line of `wanted`, if these tokens begin with it or with a list that contains it.
 fn named_after(tokens: &[&&Token], wanted: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut starts = true;
@@ -110,16 +126,19 @@ fn named_after(tokens: &[&&Token], wanted: &str) -> Option<usize> {
     None
 }
 
-/// The line of the last module of tests.
+/// The line of the first test module.
 fn first_test(text: &str) -> Option<usize> {
     text.lines()
         .position(|line| line.trim_start().starts_with("#[cfg(test)]"))
 }
 
-fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
+fn flatten(stream: TokenStream, built_for: BuiltFor, tokens: &mut Vec<Token>) {
     let mut gate = TestGate::default();
     for tree in stream {
-        let is_test = is_test || gate.is_open();
+        let built_for = match gate.is_open() {
+            true => BuiltFor::Tests,
+            false => built_for,
+        };
         match &tree {
             TokenTree::Group(group) => {
                 let (open, close) = brackets(group.delimiter());
@@ -127,16 +146,16 @@ fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
                     tokens,
                     open,
                     group.span_open().start().line,
-                    Kind::Sign,
-                    is_test,
+                    TokenKind::Sign,
+                    built_for,
                 );
-                flatten(group.stream(), is_test, tokens);
+                flatten(group.stream(), built_for, tokens);
                 push(
                     tokens,
                     close,
                     group.span_close().end().line,
-                    Kind::Sign,
-                    is_test,
+                    TokenKind::Sign,
+                    built_for,
                 );
             }
             TokenTree::Ident(word) => {
@@ -144,8 +163,8 @@ fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
                     tokens,
                     &word.to_string(),
                     word.span().start().line,
-                    Kind::Word,
-                    is_test,
+                    TokenKind::Word,
+                    built_for,
                 );
             }
             TokenTree::Punct(sign) => {
@@ -153,8 +172,8 @@ fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
                     tokens,
                     &sign.as_char().to_string(),
                     sign.span().start().line,
-                    Kind::Sign,
-                    is_test,
+                    TokenKind::Sign,
+                    built_for,
                 );
             }
             TokenTree::Literal(literal) => {
@@ -162,8 +181,8 @@ fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
                     tokens,
                     &literal.to_string(),
                     literal.span().start().line,
-                    Kind::Literal,
-                    is_test,
+                    TokenKind::Literal,
+                    built_for,
                 );
             }
         }
@@ -171,12 +190,12 @@ fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
     }
 }
 
-fn push(tokens: &mut Vec<Token>, text: &str, line: usize, kind: Kind, is_test: bool) {
+fn push(tokens: &mut Vec<Token>, text: &str, line: usize, kind: TokenKind, built_for: BuiltFor) {
     tokens.push(Token {
         text: text.to_owned(),
         line,
         kind,
-        is_test,
+        built_for,
     });
 }
 
@@ -189,7 +208,7 @@ fn brackets(delimiter: Delimiter) -> (&'static str, &'static str) {
     }
 }
 
-/// Open from `#[cfg(test)]` or `#[test]` to the end of the thing it stands before.
+/// A gate that is open from `#[cfg(test)]` or `#[test]` to the end of the item that follows.
 #[derive(Default)]
 struct TestGate {
     open: bool,

@@ -1,4 +1,4 @@
-//! What keeps tidy from reading a checkout.
+//! Why tidy cannot read a checkout.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ pub(crate) enum Unreadable {
     /// git does not list it.
     #[error("git does not list the files of this checkout")]
     NoList,
-    /// A file that git lists is not there.
+    /// A file that git lists does not exist.
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
     /// A Rust file does not parse.

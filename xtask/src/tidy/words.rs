@@ -1,11 +1,11 @@
-//! The glossary's words, and those that say nothing.
+//! Checks names against words that say nothing.
 
 use std::path::Path;
 
 use super::complaint::Complaint;
-use super::source::{Kind, Source};
+use super::source::{Source, TokenKind};
 
-/// Words that no name of ours may hold.
+/// Words that must not be part of a name.
 const BANNED: [&str; 13] = [
     "util", "utils", "common", "helper", "helpers", "misc", "data", "info", "context", "handler",
     "handlers", "manager", "managers",
@@ -14,13 +14,13 @@ const BANNED: [&str; 13] = [
 /// Words that say too little when they stand alone.
 const TOO_BARE: [&str; 4] = ["cache", "caches", "server", "servers"];
 
-/// Where the Memory Manager lives.
+/// The folder of the Memory Manager.
 const HOME_OF_TARGETS: &str = "crates/host/src/manager";
 
-/// The file that opens into it.
+/// The file that declares it.
 const HOME_DOOR: &str = "crates/host/src/lib.rs";
 
-/// After these a name is ours.
+/// The name after one of these words is the project's own.
 const DEFINING: [&str; 10] = [
     "fn",
     "struct",
@@ -34,7 +34,7 @@ const DEFINING: [&str; 10] = [
     "macro_rules",
 ];
 
-/// Marks of unfinished work. Written in pieces, so that this file holds none.
+/// Marks of unfinished work. They are written in pieces, so that this file contains none.
 const LEFTOVERS: [&str; 3] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -43,7 +43,7 @@ const LEFTOVERS: [&str; 3] = [
 
 const INSTEAD: &str = "find the word in the glossary of ARCHITECTURE.md that says what it is";
 
-/// Names that a file defines.
+/// Checks the names that a file defines.
 pub(crate) fn in_names(source: &Source) -> Vec<Complaint> {
     if source.path.starts_with(HOME_OF_TARGETS) {
         return Vec::new();
@@ -51,8 +51,8 @@ pub(crate) fn in_names(source: &Source) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for pair in source.tokens.windows(2) {
         let [before, name] = pair else { continue };
-        let defines = before.kind == Kind::Word && DEFINING.contains(&before.text.as_str());
-        if !defines || name.kind != Kind::Word {
+        let defines = before.kind == TokenKind::Word && DEFINING.contains(&before.text.as_str());
+        if !defines || name.kind != TokenKind::Word {
             continue;
         }
         let is_home = source.path == Path::new(HOME_DOOR) && name.text == "manager";
@@ -64,7 +64,7 @@ pub(crate) fn in_names(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// The names of a file and its folders.
+/// Checks the names of a file and its folders.
 pub(crate) fn in_file_name(path: &Path) -> Vec<Complaint> {
     if path.starts_with(HOME_OF_TARGETS) {
         return Vec::new();
@@ -81,7 +81,7 @@ pub(crate) fn in_file_name(path: &Path) -> Vec<Complaint> {
     words.map(complain).collect()
 }
 
-/// Marks of unfinished work, in a file of any kind.
+/// Finds marks of unfinished work in a file of any kind.
 pub(crate) fn leftovers(path: &Path, text: &str) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (n, line) in text.lines().enumerate() {

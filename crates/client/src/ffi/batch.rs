@@ -1,4 +1,4 @@
-//! Requests that travel together, for C.
+//! Batches of requests, for C.
 
 use std::ffi::{c_int, c_void};
 
@@ -10,9 +10,9 @@ use crate::ring::{Answers, Batch, BatchError, Ticket};
 use super::codes::{
     SUBLET_OK, SUBLET_WRONG, code_of, code_of_batch, code_of_get, code_of_put, code_of_run,
 };
-use super::{Gathering, SubletKey, SubletRing, SubletRun, open};
+use super::{BatchState, SubletKey, SubletRing, SubletRun, open};
 
-/// Begins a batch: requests that travel together. Any other call ends it.
+/// Begins a batch of requests that are sent together. Any other call ends the batch.
 ///
 /// # Safety
 ///
@@ -27,16 +27,16 @@ pub unsafe extern "C" fn sublet_batch_begin(ring: *mut SubletRing) -> c_int {
         return code_of(error);
     }
     let _ = ring.client.batch();
-    ring.gathering = Gathering::Adding(0);
+    ring.batch_state = BatchState::Adding(0);
     SUBLET_OK
 }
 
-/// Adds a put to the batch. `*page` is where the page is to be written before the batch is run. Returns the
-/// request's place in the batch, from 0 on.
+/// Adds a put to the batch. Write the page to `*page` before you run the batch. Returns the request's place in the
+/// batch, counted from 0.
 ///
 /// # Safety
 ///
-/// `ring` must be open, `page` a place to write to.
+/// `ring` must be open, and `page` a place to write to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_batch_put(
     ring: *mut SubletRing,
@@ -50,14 +50,14 @@ pub unsafe extern "C" fn sublet_batch_put(
     unsafe {
         add(ring, |batch| {
             let (ticket, slot) = batch.put(key.into())?;
-            // SAFETY: not null, and a place to write to, as the caller promises.
+            // SAFETY: it is not null and a place to write to, as the caller promises.
             page.write(slot.as_mut_ptr().cast());
             Ok(ticket)
         })
     }
 }
 
-/// Adds a get to the batch. Returns the request's place in it.
+/// Adds a get to the batch. Returns the request's place in the batch.
 ///
 /// # Safety
 ///
@@ -68,12 +68,12 @@ pub unsafe extern "C" fn sublet_batch_get(ring: *mut SubletRing, key: SubletKey)
     unsafe { add(ring, |batch| batch.get(key.into())) }
 }
 
-/// Adds a put of `count` pages at indices that follow each other to the batch. `*pages` is where they are to be
-/// written, one behind the other, before the batch is run. Returns the request's place in it.
+/// Adds a put of `count` pages at consecutive indices to the batch. Write the pages to `*pages`, one behind the other,
+/// before you run the batch. Returns the request's place in the batch.
 ///
 /// # Safety
 ///
-/// `ring` must be open, `pages` a place to write to.
+/// `ring` must be open, and `pages` a place to write to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_batch_put_run(
     ring: *mut SubletRing,
@@ -88,14 +88,14 @@ pub unsafe extern "C" fn sublet_batch_put_run(
     unsafe {
         add(ring, |batch| {
             let (ticket, slots) = batch.put_run(first.into(), count)?;
-            // SAFETY: not null, and a place to write to, as the caller promises.
+            // SAFETY: it is not null and a place to write to, as the caller promises.
             pages.write(slots.as_mut_ptr().cast());
             Ok(ticket)
         })
     }
 }
 
-/// Adds a get of `count` pages at indices that follow each other to the batch. Returns the request's place in it.
+/// Adds a get of `count` pages at consecutive indices to the batch. Returns the request's place in the batch.
 ///
 /// # Safety
 ///
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn sublet_batch_get_run(
     unsafe { add(ring, |batch| batch.get_run(first.into(), count)) }
 }
 
-/// Adds a flush of a page to the batch. Returns the request's place in it.
+/// Adds a flush of a page to the batch. Returns the request's place in the batch.
 ///
 /// # Safety
 ///
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn sublet_batch_flush_page(ring: *mut SubletRing, key: Sub
     unsafe { add(ring, |batch| batch.flush_page(key.into())) }
 }
 
-/// Adds a flush of `count` pages at indices that follow each other to the batch. Returns the request's place in it.
+/// Adds a flush of `count` pages at consecutive indices to the batch. Returns the request's place in the batch.
 ///
 /// # Safety
 ///
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn sublet_batch_flush_run(
     unsafe { add(ring, |batch| batch.flush_run(first.into(), count)) }
 }
 
-/// Adds a flush of all pages of an object to the batch. Returns the request's place in it.
+/// Adds a flush of all pages of an object to the batch. Returns the request's place in the batch.
 ///
 /// # Safety
 ///
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn sublet_batch_flush_object(
     unsafe { add(ring, |batch| batch.flush_object(pool, ObjectId(object))) }
 }
 
-/// How many requests the batch holds that was begun and is not run yet.
+/// Returns how many requests the batch holds. The batch must have begun and not have run yet.
 ///
 /// # Safety
 ///
@@ -163,14 +163,14 @@ pub unsafe extern "C" fn sublet_batch_len(ring: *mut SubletRing) -> c_int {
     let Some(ring) = (unsafe { ring.as_mut() }) else {
         return SUBLET_WRONG;
     };
-    let Gathering::Adding(slots_used) = ring.gathering else {
+    let BatchState::Adding(slots_used) = ring.batch_state else {
         return SUBLET_WRONG;
     };
     let batch = Batch::resume(&mut ring.client, slots_used);
     c_int::try_from(batch.len()).unwrap_or(SUBLET_WRONG)
 }
 
-/// Runs the batch and waits until all of it is answered.
+/// Runs the batch, and waits until all of it is answered.
 ///
 /// # Safety
 ///
@@ -181,17 +181,18 @@ pub unsafe extern "C" fn sublet_batch_run(ring: *mut SubletRing) -> c_int {
     let Some(ring) = (unsafe { ring.as_mut() }) else {
         return SUBLET_WRONG;
     };
-    let Gathering::Adding(slots_used) = ring.gathering else {
+    let BatchState::Adding(slots_used) = ring.batch_state else {
         return SUBLET_WRONG;
     };
-    ring.gathering = Gathering::Ran;
+    ring.batch_state = BatchState::Ran;
     match Batch::resume(&mut ring.client, slots_used).run() {
         Ok(_) => SUBLET_OK,
         Err(error) => code_of(error),
     }
 }
 
-/// What the request at `place` of the batch that was run came to; of a run of pages, what the first came to.
+/// Returns the outcome of the request at `place` in the last batch. For a run of pages it is the outcome of the first
+/// page.
 ///
 /// # Safety
 ///
@@ -211,12 +212,12 @@ pub unsafe extern "C" fn sublet_batch_outcome(ring: *mut SubletRing, place: u32)
     }
 }
 
-/// What the run of pages at `place` of the batch that was run came to, page by page, as `sublet_put_run` and
-/// `sublet_get_run` say it.
+/// Returns the outcome of the run of pages at `place` in the last batch, page by page, as `sublet_put_run` and
+/// `sublet_get_run` do.
 ///
 /// # Safety
 ///
-/// `ring` must be open, `run` a place to write to.
+/// `ring` must be open, and `run` a place to write to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_batch_outcome_of_run(
     ring: *mut SubletRing,
@@ -229,25 +230,25 @@ pub unsafe extern "C" fn sublet_batch_outcome_of_run(
         return SUBLET_WRONG;
     };
     let came_to = answers.run(Ticket::at(place as usize));
-    // SAFETY: not null, and a place to write to, as the caller promises.
+    // SAFETY: it is not null and a place to write to, as the caller promises.
     unsafe { run.write(SubletRun::of(&came_to)) };
     came_to.map_or_else(code_of, code_of_run)
 }
 
-/// The page of the get at `place` of the batch that was run; null unless it was hit. It stays until the next call that
-/// asks something of the daemon or begins a batch.
+/// Returns the page of the get at `place` in the last batch, or null if it did not hit. The page stays until the next
+/// call that asks the daemon for something or begins a batch.
 ///
 /// # Safety
 ///
 /// `ring` must be open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_batch_page(ring: *mut SubletRing, place: u32) -> *const c_void {
-    // SAFETY: what the caller promises is what the function asks for.
+    // SAFETY: the caller promises what that function asks for.
     unsafe { sublet_batch_page_of_run(ring, place, 0) }
 }
 
-/// Page `n` of the run of gets at `place` of the batch that was run; null unless it was hit. It stays as long as that of
-/// `sublet_batch_page`.
+/// Returns page `n` of the run of gets at `place` in the last batch, or null if it did not hit. The page stays as long
+/// as that of `sublet_batch_page`.
 ///
 /// # Safety
 ///
@@ -278,12 +279,12 @@ unsafe fn add(
     let Some(ring) = (unsafe { ring.as_mut() }) else {
         return SUBLET_WRONG;
     };
-    let Gathering::Adding(slots_used) = ring.gathering else {
+    let BatchState::Adding(slots_used) = ring.batch_state else {
         return SUBLET_WRONG;
     };
     let mut batch = Batch::resume(&mut ring.client, slots_used);
     let added = add(&mut batch);
-    ring.gathering = Gathering::Adding(batch.slots_used());
+    ring.batch_state = BatchState::Adding(batch.slots_used());
     match added {
         Ok(ticket) => c_int::try_from(ticket.place()).unwrap_or(SUBLET_WRONG),
         Err(error) => code_of_batch(error),
@@ -296,8 +297,8 @@ unsafe fn add(
 unsafe fn answers<'a>(ring: *mut SubletRing) -> Option<Answers<'a>> {
     // SAFETY: as the caller of this function promises.
     let ring = unsafe { ring.as_mut() }?;
-    match ring.gathering {
-        Gathering::Ran => Some(Answers::of(&mut ring.client)),
-        Gathering::None | Gathering::Adding(_) => None,
+    match ring.batch_state {
+        BatchState::Ran => Some(Answers::of(&mut ring.client)),
+        BatchState::None | BatchState::Adding(_) => None,
     }
 }

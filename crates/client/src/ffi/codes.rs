@@ -1,17 +1,20 @@
-//! What the numbers that functions return stand for.
+//! The numbers that functions return.
 
 use std::ffi::{c_char, c_int};
 use std::io::ErrorKind;
 
-use crate::ring::{BatchError, CallError, ConnectError, Fault, Get, Put, Refusal, Rejection, Run};
+use crate::ring::{
+    BatchError, CallError, ConnectError, Fault, GetOutcome, PutOutcome, Refusal, Rejection,
+    RunOutcome,
+};
 
-/// It was done: a page was stored, or hit.
+/// Success: a page was stored, or hit.
 pub const SUBLET_OK: c_int = 0;
 /// A put replaced an older page.
 pub const SUBLET_REPLACED: c_int = 1;
 /// A get found no page.
 pub const SUBLET_MISS: c_int = 2;
-/// The connection is over: connect again.
+/// The connection is closed: connect again.
 pub const SUBLET_GONE: c_int = -1;
 /// Nobody listens at that path.
 pub const SUBLET_UNREACHABLE: c_int = -2;
@@ -25,24 +28,45 @@ pub const SUBLET_BATCH_FULL: c_int = -5;
 pub const SUBLET_BATCH_PAGES_FULL: c_int = -6;
 /// This user may not open the socket, or pass the folders on the way to it.
 pub const SUBLET_FORBIDDEN: c_int = -7;
-/// A ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots.
+/// The shape is impossible: a ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots.
 pub const SUBLET_SHAPE: c_int = -8;
-/// The ring is of the process that this one was forked from: connect here, too.
+/// Another process connected, and this one was forked from it: connect here, too.
 pub const SUBLET_FORKED: c_int = -9;
-/// The daemon let this program not in; the reason's number is taken away from this: 1 another version, 2 the user is not
-/// among those who may, 3 all connections are taken, 4 no memory or descriptor left, 5 no greeting.
+/// The daemon rejected this program. The reason's number is subtracted from this:
+///
+/// - 1: another version
+/// - 2: the user may not connect
+/// - 3: all connections are taken
+/// - 4: no memory or descriptor left
+/// - 5: no greeting
 pub const SUBLET_REJECTED: c_int = -20;
-/// The daemon refused for now; the reason's number is taken away from this: 1 no memory now, 2 the tenant is at its target,
-/// 3 the tenant is frozen, 4 the shared pool is not for it, 5 persistent pools need `spill`, 6 too many pools, 7 the disk of
-/// a persistent pool failed, 8 its file is full, 9 the daemon ended the pool, 10 it serves the tenant no more.
+/// The daemon refused for now. The reason's number is subtracted from this:
+///
+/// - 1: no memory now
+/// - 2: the tenant is at its target
+/// - 3: the tenant is frozen
+/// - 4: the shared pool is not for it
+/// - 5: persistent pools need `spill`
+/// - 6: too many pools
+/// - 7: the disk of a persistent pool failed
+/// - 8: its file is full
+/// - 9: the daemon ended the pool
+/// - 10: it serves the tenant no more
 pub const SUBLET_REFUSED: c_int = -100;
-/// The call makes no sense to the daemon; the fault's number is taken away from this: 64 no such verb, 65 no such pool, 66 no
-/// such page slots, 67 no run of 1 to 64 pages, 68 no such flag, 69 shared and persistent, 70 a shared pool needs a name, and
-/// only such, 71 what must be zero is not.
+/// The call makes no sense to the daemon. The fault's number is subtracted from this:
+///
+/// - 64: no such verb
+/// - 65: no such pool
+/// - 66: no such page slots
+/// - 67: no run of 1 to 64 pages
+/// - 68: no such flag
+/// - 69: shared and persistent
+/// - 70: a shared pool needs a name and only such a pool has one
+/// - 71: what must be zero is not
 pub const SUBLET_FAULTY: c_int = -200;
 
-/// Writes what a number means, in words that end in a zero byte, to `text`; no more than `bytes`. Returns how many
-/// bytes all of it takes.
+/// Writes the meaning of a number to `text`, in words that end in a zero byte. Writes no more than `bytes`. Returns how
+/// many bytes the whole text takes.
 ///
 /// # Safety
 ///
@@ -52,7 +76,7 @@ pub unsafe extern "C" fn sublet_text(code: c_int, text: *mut c_char, bytes: usiz
     let words = words_of(code);
     if !text.is_null() && bytes > 0 {
         let count = words.len().min(bytes - 1);
-        // SAFETY: not null, and room for `bytes`, which is more than `count`, as the caller promises.
+        // SAFETY: it is not null and has room for `bytes`, which is more than `count`, as the caller promises.
         unsafe {
             text.cast::<u8>().copy_from(words.as_ptr(), count);
             text.add(count).write(0);
@@ -65,23 +89,23 @@ pub(super) fn done(call: Result<(), CallError>) -> c_int {
     call.map_or_else(code_of, |()| SUBLET_OK)
 }
 
-pub(super) fn code_of_put(put: Put) -> c_int {
+pub(super) fn code_of_put(put: PutOutcome) -> c_int {
     match put {
-        Put::Stored => SUBLET_OK,
-        Put::Replaced => SUBLET_REPLACED,
-        Put::Refused(refusal) => code_of(refusal.into()),
+        PutOutcome::Stored => SUBLET_OK,
+        PutOutcome::Replaced => SUBLET_REPLACED,
+        PutOutcome::Refused(refusal) => code_of(refusal.into()),
     }
 }
 
-pub(super) fn code_of_get(get: Get) -> c_int {
+pub(super) fn code_of_get(get: GetOutcome) -> c_int {
     match get {
-        Get::Hit => SUBLET_OK,
-        Get::Miss => SUBLET_MISS,
-        Get::Refused(refusal) => code_of(refusal.into()),
+        GetOutcome::Hit => SUBLET_OK,
+        GetOutcome::Miss => SUBLET_MISS,
+        GetOutcome::Refused(refusal) => code_of(refusal.into()),
     }
 }
 
-pub(super) fn code_of_run(run: Run) -> c_int {
+pub(super) fn code_of_run(run: RunOutcome) -> c_int {
     run.refusal()
         .map_or(SUBLET_OK, |refusal| code_of(refusal.into()))
 }
@@ -132,7 +156,7 @@ pub(super) fn words_of(code: c_int) -> String {
             "a ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots"
         }
         SUBLET_FORKED => {
-            "the ring is of the process that this one was forked from: connect here, too"
+            "another process opened this ring and forked this one: connect in this process, too"
         }
         SUBLET_GARBLED => "what answers there is no ring of this version",
         SUBLET_WRONG => "a pointer is null, a number makes no sense, or there is no such batch",
@@ -144,8 +168,9 @@ pub(super) fn words_of(code: c_int) -> String {
         }
         _ => "",
     };
-    let said = (!words.is_empty()).then(|| words.to_owned());
-    said.or_else(|| Some(Rejection::of(rejection?)?.to_string()))
+    let known = (!words.is_empty()).then(|| words.to_owned());
+    known
+        .or_else(|| Some(Rejection::of(rejection?)?.to_string()))
         .or_else(|| Some(Refusal::of(number(SUBLET_REFUSED)?)?.to_string()))
         .or_else(|| Some(Fault::of(number(SUBLET_FAULTY)?)?.to_string()))
         .unwrap_or_else(|| "a number of another version".to_owned())

@@ -1,7 +1,7 @@
-//! The page ring for C, and for whatever speaks C; the header is `include/sublet_ring.h`.
+//! The page ring for C, and for every language that can call C. The header is `include/sublet_ring.h`.
 //!
-//! Every function that can fail returns a number: 0 or more is an outcome, less than 0 says why there is none, and
-//! `sublet_text` says it in words. A handle is for one thread at a time.
+//! Every function that can fail returns a number. 0 or more is an outcome. Less than 0 says why there is none.
+//! `sublet_text` turns the number into words. Use a handle on one thread at a time.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
@@ -11,7 +11,7 @@ use std::slice;
 use sublet_types::{ObjectId, PageIndex, SharedName};
 
 use crate::ring::layout::{self, RUN_PAGES_MAX};
-use crate::ring::{CallError, Client, Fault, Key, Page, Run, SHAPE, Shape};
+use crate::ring::{CallError, Client, DEFAULT_SHAPE, Fault, Key, Page, RunOutcome, Shape};
 
 mod batch;
 mod codes;
@@ -27,29 +27,29 @@ pub const SUBLET_RUN_PAGES_MAX: u32 = 64;
 
 /// A pool that keeps its pages until they are flushed.
 pub const SUBLET_POOL_PERSISTENT: u32 = 1;
-/// A pool that everybody shares who may use its name.
+/// A pool that is shared by everybody who may use its name.
 pub const SUBLET_POOL_SHARED: u32 = 2;
-/// A pool whose pages stay when they are got.
+/// A pool whose pages stay when they are fetched.
 pub const SUBLET_POOL_KEEPING: u32 = 4;
 
 /// How far the batch of a connection has come.
 #[derive(Clone, Copy)]
-enum Gathering {
-    /// There is none.
+enum BatchState {
+    /// There is no batch.
     None,
-    /// Requests are added, which use so many page slots.
+    /// Requests are being added. So far they use this many page slots.
     Adding(u32),
-    /// It was run, and can be asked for its answers.
+    /// The batch has run, and its answers are there.
     Ran,
 }
 
 /// A connection to a tenant's ring.
 pub struct SubletRing {
     client: Client,
-    gathering: Gathering,
+    batch_state: BatchState,
 }
 
-/// Which page: pool, object and index.
+/// The name of a page: pool, object and index.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SubletKey {
@@ -57,7 +57,7 @@ pub struct SubletKey {
     pub pool: u64,
     /// The object.
     pub object: u64,
-    /// The page in it.
+    /// The page in the object.
     pub index: u32,
 }
 
@@ -71,7 +71,7 @@ impl From<SubletKey> for Key {
     }
 }
 
-/// What became of each page of a run: bit n stands for page n.
+/// The outcome of each page of a run: bit n stands for page n.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct SubletRun {
@@ -82,8 +82,8 @@ pub struct SubletRun {
 }
 
 impl SubletRun {
-    /// Nothing was done where there is no answer.
-    fn of(run: &Result<Run, CallError>) -> SubletRun {
+    /// The outcome of a run. If there is no answer, no page is done.
+    fn of(run: &Result<RunOutcome, CallError>) -> SubletRun {
         let run = run.unwrap_or_default();
         SubletRun {
             done: run.bits(),
@@ -98,14 +98,14 @@ pub extern "C" fn sublet_version() -> u32 {
     layout::VERSION
 }
 
-/// Connects to the ring that listens at `path`. `entries`, a power of two up to 4096, and `page_slots`, up to 65536, are how
-/// large it should be, 0 for the usual size; the daemon may grant less. A ring is for one thread at a time, and for the
-/// process that connected: in one that is forked from it calls return `SUBLET_FORKED`. On success `*ring` is to
-/// be closed by `sublet_close`.
+/// Connects to the ring that listens at `path`. `entries`, a power of two up to 4096, and `page_slots`, up to 65536,
+/// say how large the ring should be. 0 means the usual size. The daemon may grant less. Use a ring on one thread at a
+/// time, and only in the process that connected. In a process that is forked from it, calls return `SUBLET_FORKED`. On
+/// success, close `*ring` by `sublet_close`.
 ///
 /// # Safety
 ///
-/// `path` must be a string that ends in a zero byte, `ring` a place to write to; or null.
+/// `path` must be a string that ends in a zero byte, and `ring` a place to write to. Either may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_connect(
     path: *const c_char,
@@ -116,30 +116,33 @@ pub unsafe extern "C" fn sublet_connect(
     if path.is_null() || ring.is_null() {
         return SUBLET_WRONG;
     }
-    // SAFETY: not null, and ended by a zero byte, as the caller promises.
+    // SAFETY: it is not null and ends in a zero byte, as the caller promises.
     let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
     let or = |wanted: u32, usual: u32| if wanted == 0 { usual } else { wanted };
-    let entries = or(entries, SHAPE.entries());
-    let Ok(wish) = Shape::new(entries, or(page_slots, SHAPE.page_slots())) else {
+    let entries = or(entries, DEFAULT_SHAPE.entries());
+    let Ok(wish) = Shape::new(entries, or(page_slots, DEFAULT_SHAPE.page_slots())) else {
         return SUBLET_SHAPE;
     };
     match Client::connect_with(path, wish) {
         Err(error) => code_of_connect(&error),
         Ok(client) => {
-            let gathering = Gathering::None;
-            let opened = Box::new(SubletRing { client, gathering });
-            // SAFETY: not null, and a place to write to, as the caller promises.
+            let batch_state = BatchState::None;
+            let opened = Box::new(SubletRing {
+                client,
+                batch_state,
+            });
+            // SAFETY: it is not null and a place to write to, as the caller promises.
             unsafe { ring.write(Box::into_raw(opened)) };
             SUBLET_OK
         }
     }
 }
 
-/// Ends a connection. Null is fine.
+/// Closes a connection. `ring` may be null.
 ///
 /// # Safety
 ///
-/// `ring` must come from `sublet_connect` and is not to be used any more, nor any page of it.
+/// `ring` must come from `sublet_connect`. Do not use it afterwards, nor any page of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_close(ring: *mut SubletRing) {
     if !ring.is_null() {
@@ -148,11 +151,11 @@ pub unsafe extern "C" fn sublet_close(ring: *mut SubletRing) {
     }
 }
 
-/// How large the ring is: how many requests a batch may hold, and how many pages. That does not end a batch.
+/// Returns the size of the ring: how many requests and how many pages a batch may hold. The call does not end a batch.
 ///
 /// # Safety
 ///
-/// `ring` must be open, `entries` and `page_slots` places to write to.
+/// `ring` must be open. `entries` and `page_slots` must be places to write to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_shape(
     ring: *const SubletRing,
@@ -165,7 +168,7 @@ pub unsafe extern "C" fn sublet_shape(
         return SUBLET_WRONG;
     };
     let shape = ring.client.shape();
-    // SAFETY: not null, and places to write to, as the caller promises.
+    // SAFETY: they are not null and places to write to, as the caller promises.
     unsafe {
         entries.write(shape.entries());
         page_slots.write(shape.page_slots());
@@ -173,12 +176,12 @@ pub unsafe extern "C" fn sublet_shape(
     SUBLET_OK
 }
 
-/// Makes a pool, or joins the shared one of that name: 16 bytes of a UUID, or null for a pool that ends with the
-/// connection. `flags` are those named `SUBLET_POOL_`.
+/// Makes a pool, or joins the shared pool of that name. `shared_name` is the 16 bytes of a UUID, or null for a pool
+/// that ends with the connection. `flags` are those named `SUBLET_POOL_`.
 ///
 /// # Safety
 ///
-/// `ring` must be open, `shared_name` null or 16 bytes, `pool` a place to write to.
+/// `ring` must be open, `shared_name` null or 16 bytes, and `pool` a place to write to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_create_pool(
     ring: *mut SubletRing,
@@ -193,21 +196,21 @@ pub unsafe extern "C" fn sublet_create_pool(
         return SUBLET_WRONG;
     };
     let shared = (!shared_name.is_null()).then(|| {
-        // SAFETY: not null, and 16 bytes, as the caller promises; bytes need no alignment.
+        // SAFETY: it is not null and has 16 bytes, as the caller promises. Bytes need no alignment.
         let name = unsafe { shared_name.cast::<[u8; 16]>().read() };
         SharedName(u128::from_be_bytes(name))
     });
     match ring.client.create_pool(flags, shared) {
         Err(error) => code_of(error),
         Ok(made) => {
-            // SAFETY: not null, and a place to write to, as the caller promises.
+            // SAFETY: it is not null and a place to write to, as the caller promises.
             unsafe { pool.write(layout::handle_of(made)) };
             SUBLET_OK
         }
     }
 }
 
-/// Forgets a pool and all its pages.
+/// Destroys a pool and all its pages.
 ///
 /// # Safety
 ///
@@ -225,7 +228,7 @@ pub unsafe extern "C" fn sublet_destroy_pool(ring: *mut SubletRing, pool: u64) -
 ///
 /// # Safety
 ///
-/// `ring` must be open, `page` a page to read.
+/// `ring` must be open, and `page` a page to read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_put(
     ring: *mut SubletRing,
@@ -242,11 +245,11 @@ pub unsafe extern "C" fn sublet_put(
         .map_or_else(code_of, code_of_put)
 }
 
-/// Fetches a page of `SUBLET_PAGE_BYTES`; on anything but `SUBLET_OK` it is left alone.
+/// Fetches a page of `SUBLET_PAGE_BYTES`. Only `SUBLET_OK` changes the page.
 ///
 /// # Safety
 ///
-/// `ring` must be open, `page` a page to write.
+/// `ring` must be open, and `page` a page to write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_get(
     ring: *mut SubletRing,
@@ -263,12 +266,12 @@ pub unsafe extern "C" fn sublet_get(
         .map_or_else(code_of, code_of_get)
 }
 
-/// Stores `count` pages at indices that follow each other, `SUBLET_RUN_PAGES_MAX` at most. `*run` says which were
-/// stored; the number returned says why the first was refused that was.
+/// Stores `count` pages at consecutive indices, `SUBLET_RUN_PAGES_MAX` at most. `*run` says which were stored. The
+/// returned number says why the first refused page was refused.
 ///
 /// # Safety
 ///
-/// `ring` must be open, `pages` hold `count` pages, `run` be a place to write to.
+/// `ring` must be open, `pages` must hold `count` pages, and `run` must be a place to write to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_put_run(
     ring: *mut SubletRing,
@@ -286,17 +289,17 @@ pub unsafe extern "C" fn sublet_put_run(
         Ok(pages) => ring.client.put_run(first.into(), pages),
         Err(code) => return code,
     };
-    // SAFETY: not null, and a place to write to, as the caller promises.
+    // SAFETY: it is not null and a place to write to, as the caller promises.
     unsafe { run.write(SubletRun::of(&stored)) };
     stored.map_or_else(code_of, code_of_run)
 }
 
-/// Fetches `count` pages from indices that follow each other, `SUBLET_RUN_PAGES_MAX` at most. `*run` says which were
-/// hit; the others are left alone.
+/// Fetches `count` pages from consecutive indices, `SUBLET_RUN_PAGES_MAX` at most. `*run` says which pages hit. The
+/// call does not change the others.
 ///
 /// # Safety
 ///
-/// `ring` must be open, `pages` have room for `count` pages, `run` be a place to write to.
+/// `ring` must be open, `pages` must have room for `count` pages, and `run` must be a place to write to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sublet_get_run(
     ring: *mut SubletRing,
@@ -314,12 +317,12 @@ pub unsafe extern "C" fn sublet_get_run(
         Ok(pages) => ring.client.get_run(first.into(), pages),
         Err(code) => return code,
     };
-    // SAFETY: not null, and a place to write to, as the caller promises.
+    // SAFETY: it is not null and a place to write to, as the caller promises.
     unsafe { run.write(SubletRun::of(&hits)) };
     hits.map_or_else(code_of, code_of_run)
 }
 
-/// Forgets a page; that it was not there is fine.
+/// Flushes a page. It is no error if the page was not there.
 ///
 /// # Safety
 ///
@@ -333,7 +336,7 @@ pub unsafe extern "C" fn sublet_flush_page(ring: *mut SubletRing, key: SubletKey
     done(ring.client.flush_page(key.into()))
 }
 
-/// Forgets all pages of an object.
+/// Flushes all pages of an object.
 ///
 /// # Safety
 ///
@@ -352,37 +355,37 @@ pub unsafe extern "C" fn sublet_flush_object(
     done(ring.client.flush_object(pool, ObjectId(object)))
 }
 
-/// A handle for a call that is no part of a batch.
+/// The handle, for a call that is no part of a batch.
 ///
 /// # Safety
 ///
-/// `ring` must be null, or come from `sublet_connect` and be used by nobody else until the call is over.
+/// `ring` must be null, or come from `sublet_connect`. Nobody else may use it until the call is over.
 unsafe fn open<'a>(ring: *mut SubletRing) -> Option<&'a mut SubletRing> {
     // SAFETY: as the caller of this function promises.
     let ring = unsafe { ring.as_mut() }?;
-    ring.gathering = Gathering::None;
+    ring.batch_state = BatchState::None;
     Some(ring)
 }
 
 /// # Safety
 ///
-/// `pages` must be null, or `count` pages that nobody writes to until the call is over.
+/// `pages` must be null, or point to `count` pages that nobody writes to until the call is over.
 unsafe fn pages<'a>(pages: *const c_void, count: u32) -> Result<&'a [Page], c_int> {
     check_run(pages, count)?;
-    // SAFETY: as the caller of this function promises; bytes need no alignment.
+    // SAFETY: as the caller of this function promises. Bytes need no alignment.
     Ok(unsafe { slice::from_raw_parts(pages.cast(), count as usize) })
 }
 
 /// # Safety
 ///
-/// `pages` must be null, or `count` pages that nobody else uses until the call is over.
+/// `pages` must be null, or point to `count` pages that nobody else uses until the call is over.
 unsafe fn pages_mut<'a>(pages: *mut c_void, count: u32) -> Result<&'a mut [Page], c_int> {
     check_run(pages, count)?;
-    // SAFETY: as the caller of this function promises; bytes need no alignment.
+    // SAFETY: as the caller of this function promises. Bytes need no alignment.
     Ok(unsafe { slice::from_raw_parts_mut(pages.cast(), count as usize) })
 }
 
-/// The number to return for pages that cannot be looked at.
+/// Checks a run of pages. The error is the number to return.
 fn check_run(pages: *const c_void, count: u32) -> Result<(), c_int> {
     match count {
         _ if pages.is_null() => Err(SUBLET_WRONG),

@@ -1,10 +1,10 @@
-//! The header, the words, and C's functions against a daemon that plays fair.
+//! Tests of the header, the texts, and the C functions against an honest daemon.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::*;
-use crate::ring::tests::daemon::{Daemon, Mood};
+use crate::ring::tests::daemon::{Behavior, Daemon};
 use crate::ring::{BatchError, ConnectError, Refusal, Rejection};
 use codes::{code_of_batch, words_of};
 
@@ -20,7 +20,7 @@ fn header() -> String {
     String::from_utf8(header).expect("it is text")
 }
 
-/// `SUBLET_WRITE_HEADER=1 cargo test -p sublet-client --features ffi header` writes it anew.
+/// Run `SUBLET_WRITE_HEADER=1 cargo test -p sublet-client --features ffi header` to write the header anew.
 #[test]
 fn the_header_that_is_committed_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/sublet_ring.h");
@@ -41,7 +41,7 @@ fn python_has_every_function_of_the_header() {
     let words = header.split(|c: char| c != '_' && !c.is_alphanumeric());
     let types = ["sublet_ring", "sublet_key", "sublet_run"];
     let functions = words.filter(|word| word.starts_with("sublet_") && !types.contains(word));
-    // A comment may speak of a function, so some are looked for twice.
+    // A comment may mention a function, so some are looked for twice.
     for function in functions {
         let declared = format!("    \"{function}\": (");
         assert!(library.contains(&declared), "library.py lacks {function}");
@@ -65,7 +65,7 @@ fn every_number_has_its_words() {
         assert_eq!(words_of(code_of_batch(error)), error.to_string());
     }
     let mut text = [1; 8];
-    // SAFETY: it has room for eight bytes.
+    // SAFETY: the buffer has room for eight bytes.
     let all = unsafe { sublet_text(SUBLET_MISS, text.as_mut_ptr(), text.len()) };
     assert_eq!((all, text[6], text[7]), (22, b'g' as c_char, 0));
 }
@@ -95,12 +95,12 @@ fn null_is_refused() {
     }
 }
 
-/// A connection of C's to a daemon that plays fair.
+/// A connection from C to an honest daemon.
 fn connected(daemon: &Daemon) -> *mut SubletRing {
     let mut path = daemon.path().as_os_str().as_bytes().to_vec();
     path.push(0);
     let mut ring = std::ptr::null_mut();
-    // SAFETY: the path ends in a zero byte, and there is a place for the ring.
+    // SAFETY: the path ends in a zero byte, and `ring` is a place to write to.
     let code = unsafe { sublet_connect(path.as_ptr().cast(), 4, 8, &mut ring) };
     assert_eq!(code, SUBLET_OK);
     ring
@@ -121,7 +121,7 @@ const NOTHING: SubletRun = SubletRun {
 
 #[test]
 fn runs_say_what_was_done_and_what_was_replaced() {
-    let daemon = Daemon::start(SHAPE, Mood::Willing);
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Willing);
     let ring = connected(&daemon);
     let (mut pages, mut run) = ([[1; SUBLET_PAGE_BYTES]; 3], NOTHING);
     let place = pages.as_mut_ptr().cast::<c_void>();
@@ -148,10 +148,10 @@ fn runs_say_what_was_done_and_what_was_replaced() {
 
 #[test]
 fn a_batch_has_runs_and_flushes_of_objects() {
-    let daemon = Daemon::start(SHAPE, Mood::Willing);
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Willing);
     let ring = connected(&daemon);
     let (mut place, mut run) = (std::ptr::null_mut(), NOTHING);
-    // SAFETY: the ring is open; the batch says where its pages are.
+    // SAFETY: the ring is open, and the batch says where its pages are.
     unsafe {
         assert_eq!(sublet_batch_begin(ring), SUBLET_OK);
         assert_eq!(sublet_batch_put_run(ring, key(0), 4, &mut place), 0);
@@ -192,7 +192,7 @@ fn a_batch_has_runs_and_flushes_of_objects() {
 
 #[test]
 fn a_full_batch_says_what_there_is_too_much_of() {
-    let daemon = Daemon::start(SHAPE, Mood::Willing);
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Willing);
     let ring = connected(&daemon);
     // SAFETY: the ring is open.
     unsafe {

@@ -1,118 +1,119 @@
-//! What is said of disks.
+//! The messages about disks.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, DiskName, DiskSettings};
 
-use super::{Difference, Lasts};
+use super::{ChangeLifetime, ConfigDifference};
 
 /// All disks (`GET /v1/disks`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Disks {
+pub struct DiskList {
     /// [`VERSION`](super::VERSION).
     pub version: u32,
-    /// Each, in order of names.
+    /// The disks, ordered by name.
     pub disks: Vec<DiskStatus>,
-    /// What was swapped and no disk writes any more, in order of names.
+    /// Swapped pages that no disk writes any more, ordered by name.
     #[serde(default)]
-    pub left_behind: Vec<LeftBehind>,
+    pub left_behind: Vec<OrphanedPages>,
 }
 
-/// Pages of swap that were acknowledged and never reached their backing, and that no disk is served for.
+/// Pages of swap that the daemon acknowledged, that never reached their backing, and for which no disk is served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftBehind {
-    /// Their disk's name.
+pub struct OrphanedPages {
+    /// The name of their disk.
     pub name: DiskName,
-    /// How many they are; only memory has them.
+    /// How many pages there are. Only memory has them.
     pub pages: u64,
     /// Why nobody writes them.
-    pub why: Deserted,
-    /// Whose disk it was, where that is known: the daemon before noted it in its state folder.
+    pub why: OrphanReason,
+    /// The disk's tenant, if it is known. An earlier daemon noted it in its state folder.
     #[serde(default)]
     pub tenant: Option<String>,
-    /// What was behind it, where that is known.
+    /// The disk's backing, if it is known.
     #[serde(default)]
     pub backing: Option<String>,
 }
 
-/// Why nobody writes what was left behind.
+/// Why nobody writes these pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Deserted {
+pub enum OrphanReason {
     /// No disk of that name is served.
     NoDisk,
     /// The disk of that name has another backing now.
     OtherBacking,
 }
 
-/// One disk, now (`GET /v1/disks/NAME`). Counts are since it was added or the daemon started.
+/// The state of one disk (`GET /v1/disks/NAME`). Counts begin when the disk was added or the daemon started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiskStatus {
-    /// What holds, with the backing that a swap disk was given and the ports that were taken.
+    /// The settings in force, with the backing that the daemon chose for a swap disk and the ports that it took.
     pub settings: DiskSettings,
-    /// Its size.
+    /// The disk's size.
     pub size: Bytes,
-    /// How it is.
+    /// How the disk is.
     pub state: DiskState,
-    /// Why it is not well; empty else.
+    /// Why the disk is not well; empty if it is well.
     pub why: String,
-    /// Clients that are connected, over NBD and vhost-user.
+    /// Connected clients, over NBD and vhost-user.
     pub connections: u64,
-    /// Who came, and what went wrong with them.
+    /// Which clients came, and what went wrong with them.
     #[serde(default)]
     pub clients: DiskClients,
-    /// Reads that were asked for.
+    /// Reads that clients requested.
     pub reads: u64,
-    /// Writes that were asked for, trims and zeroes among them.
+    /// Writes that clients requested, including trims and zeroes.
     pub writes: u64,
     /// Bytes that were read.
     pub bytes_read: u64,
     /// Bytes that were written.
     pub bytes_written: u64,
-    /// Pages that were read and were in memory.
+    /// Read pages that were in memory.
     pub hits: u64,
-    /// Pages that were read and came from the backing.
+    /// Read pages that came from the backing.
     pub misses: u64,
     /// Pages in memory.
     pub pages: u64,
-    /// Of these, pages that the backing does not have yet.
+    /// The pages in memory that the backing does not have yet.
     pub dirty: u64,
     /// Pages that were read ahead.
     pub prefetched: u64,
     /// Requests that failed.
     pub faults: u64,
-    /// The path of its backing leads to it no more: it was deleted or moved, or another is in its place.
+    /// Whether the backing's path no longer leads to it: it was deleted or moved, or another file took its place.
     #[serde(default)]
     pub astray: bool,
-    /// A note that its promises rest on cannot be written: until then it writes through.
+    /// Whether a note that the disk's promises rest on cannot be written. Until it is, the disk writes through.
     #[serde(default)]
     pub unnoted: bool,
-    /// It writes through for now, whatever its durability.
+    /// Whether the disk writes through for now, whatever its durability.
     #[serde(default)]
     pub held_back: bool,
-    /// Where it is not what the config says.
-    pub differences: Vec<Difference>,
+    /// Where the disk differs from the config.
+    pub differences: Vec<ConfigDifference>,
 }
 
-/// Who came to a disk over NBD and vhost-user, and what went wrong with them. A place that disks share counts for each.
+/// Which clients came to a disk over NBD and vhost-user, and what went wrong with them. A listener that disks share
+/// counts for each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskClients {
     /// Connections that were made.
     pub connections_made: u64,
-    /// Connections that were refused or ended, and questions for an export that is not there, by reason.
+    /// Connections that were refused or ended, and requests for an unknown export, by reason.
     pub turned_away: BTreeMap<String, u64>,
-    /// Requests that made no sense, or asked for what is not allowed; the disk never saw them.
+    /// Requests that made no sense, or asked for what is not allowed. The disk never saw them.
     pub requests_refused: u64,
     /// Queues that stopped because a guest's rings made no sense.
     pub broken_rings: u64,
 }
 
 impl DiskClients {
-    /// These, with those of another place.
+    /// These counts, with those of another listener added.
     #[must_use]
-    pub fn and(mut self, other: &DiskClients) -> DiskClients {
+    pub fn merge(mut self, other: &DiskClients) -> DiskClients {
         self.connections_made += other.connections_made;
         self.requests_refused += other.requests_refused;
         self.broken_rings += other.broken_rings;
@@ -124,7 +125,7 @@ impl DiskClients {
 }
 
 impl DiskStatus {
-    /// A disk that nobody has asked for anything yet.
+    /// The status of a disk that nobody has used yet.
     pub fn idle(settings: DiskSettings, size: Bytes) -> DiskStatus {
         DiskStatus {
             settings,
@@ -150,7 +151,7 @@ impl DiskStatus {
         }
     }
 
-    /// Hits among the pages that were read, where any were.
+    /// The hits per page that was read, if there were any.
     pub fn hit_rate(&self) -> Option<f64> {
         let pages = self.hits + self.misses;
         (pages > 0).then(|| self.hits as f64 / pages as f64)
@@ -161,18 +162,18 @@ impl DiskStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskState {
-    /// Well.
+    /// The disk is well.
     Serving,
-    /// Its backing fails; what it cannot take stays in memory.
+    /// The backing fails. What it cannot take stays in memory.
     Ailing,
-    /// It is being removed, or its daemon ends: what is dirty goes to the backing.
+    /// The disk is being removed, or the daemon is ending. Dirty pages go to the backing.
     Leaving,
-    /// It was kept from an earlier run and could not be opened; nobody reaches it.
+    /// The disk is kept from an earlier run and could not be opened. Nobody reaches it.
     Closed,
 }
 
 impl DiskState {
-    /// As a word.
+    /// The state as a word.
     pub fn name(self) -> &'static str {
         match self {
             DiskState::Serving => "serving",
@@ -183,47 +184,48 @@ impl DiskState {
     }
 }
 
-/// A new disk (`POST /v1/disks`): beside the three fields below, the keys and values of `[disks.NAME]` in a config.
+/// A new disk (`POST /v1/disks`): the three fields below, and the keys and values of `[disks.NAME]` in a config.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AddDisk {
-    /// Its name.
+    /// The disk's name.
     pub name: DiskName,
-    /// Whether it is there again after a restart.
+    /// Whether the disk survives a restart.
     #[serde(default)]
-    pub lasts: Lasts,
-    /// Its backing is made: a file of the size that is said, where none is yet.
+    pub lasts: ChangeLifetime,
+    /// Whether the daemon makes the backing: a file of the given size, if there is none yet.
     #[serde(default)]
     pub create: bool,
-    /// What is said of it.
+    /// The disk's keys and values.
     #[serde(flatten)]
     pub said: BTreeMap<String, serde_json::Value>,
 }
 
-/// One folder more under which backings may lie (`POST /v1/disk-folders`).
+/// One more folder in which backings may lie (`POST /v1/disk-folders`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowFolder {
-    /// Its path, from the root on.
+    /// The folder's path, from the root on.
     pub folder: String,
     /// Whether a restart keeps it.
     #[serde(default)]
-    pub lasts: Lasts,
+    pub lasts: ChangeLifetime,
 }
 
-/// Folders under which the backings of disks must lie that are added while the daemon runs (`GET /v1/disk-folders`).
+/// The folders in which the backings of disks that are added at run time must lie (`GET /v1/disk-folders`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskFolders {
     /// [`VERSION`](super::VERSION).
     pub version: u32,
-    /// Their paths.
+    /// The folders' paths.
     pub folders: Vec<String>,
 }
 
 /// How a closed disk is opened (the query of `POST /v1/disks/NAME/open`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OpenDisk {
-    /// It opens although pages are lost that its backing did not have: the guest that wrote them is gone.
+pub struct OpenDiskRequest {
+    /// Whether to open the disk although pages are lost that its backing did not have. The guest that wrote them is
+    /// gone.
     #[serde(default)]
     pub force: bool,
 }
@@ -232,38 +234,39 @@ pub struct OpenDisk {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveDisk {
-    /// Whether it stays removed after a restart.
+    /// Whether the disk stays removed after a restart.
     #[serde(default)]
-    pub lasts: Lasts,
-    /// It goes although its backing does not take everything: what only memory has is given up.
+    pub lasts: ChangeLifetime,
+    /// Whether to remove the disk although its backing does not take everything. Pages that only memory has are given
+    /// up.
     #[serde(default)]
     pub force: bool,
-    /// The file that was made for it goes too.
+    /// Whether to delete the file that the daemon made for the disk.
     #[serde(default)]
     pub delete: bool,
 }
 
-/// What a disk left behind when it was removed.
+/// What remains of a disk after its removal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemovedDisk {
     /// [`VERSION`](super::VERSION).
     pub version: u32,
-    /// Pages that only memory had; nobody has them any more.
+    /// Pages that only memory had. Nobody has them any more.
     pub given_up: u64,
-    /// Pages of its name that only memory has, and keeps: they belong to a backing that it had before.
+    /// Pages of that name that only memory has and keeps. They belong to an earlier backing.
     #[serde(default)]
     pub left_behind: u64,
-    /// What was behind it.
+    /// The disk's backing.
     pub backing: Option<String>,
-    /// Nobody had named that: Sublet made it for the disk.
+    /// Whether Sublet made the backing for the disk, because nobody had named one.
     pub made: bool,
-    /// It is gone with its disk.
+    /// Whether the backing was deleted with the disk.
     pub deleted: bool,
-    /// The disks that remain, in order of names.
+    /// The disks that remain, ordered by name.
     pub disks: Vec<DiskStatus>,
 }
 
-/// Another size of a disk (`POST /v1/disks/NAME/resize`).
+/// A new size of a disk (`POST /v1/disks/NAME/resize`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeDisk {
@@ -271,5 +274,5 @@ pub struct ResizeDisk {
     pub size: Bytes,
     /// Whether a restart keeps it.
     #[serde(default)]
-    pub lasts: Lasts,
+    pub lasts: ChangeLifetime,
 }

@@ -1,4 +1,4 @@
-//! What is said of events.
+//! The messages about events.
 
 use std::fmt;
 
@@ -8,57 +8,57 @@ use sublet_types::{DiskName, TenantName};
 /// Something that happened. `docs/events.md` lists the ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its number, from 1 on since the daemon started.
+    /// The event's number, counted from 1 since the daemon started.
     pub seq: u64,
-    /// When, in Unix milliseconds; the last time where it happened several times.
+    /// The time, in Unix milliseconds. For an event that happened several times, it is the last time.
     pub at_millis: u64,
-    /// Of which kind it is.
+    /// The kind of event.
     pub id: String,
-    /// How much it matters: debug, info, warn, error.
+    /// The severity: debug, info, warn, error.
     pub level: String,
-    /// To whom; to nobody in particular where null.
+    /// What the event happened to. Null if it is nothing in particular.
     pub object: Option<EventObject>,
-    /// How much; all of it where it happened several times.
+    /// How much it was. For an event that happened several times, it is the sum.
     pub amount: Option<u64>,
-    /// Of what: bytes, pages, items, connections, failures, files, events.
+    /// The unit of `amount`: bytes, pages, items, connections, failures, files, events.
     pub unit: Option<String>,
-    /// Why: each id has a few.
+    /// The reason. Each id has a few.
     pub reason: String,
-    /// By whose word.
+    /// Who caused the event.
     pub actor: EventActor,
-    /// How often, within a second.
+    /// How often the event happened within a second.
     pub count: u64,
-    /// The same for people.
+    /// The event as a sentence for people.
     pub said: String,
 }
 
-/// To whom something happened.
+/// What an event happened to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum EventObject {
-    /// To a tenant.
+    /// A tenant.
     Tenant {
-        /// Which one.
+        /// The tenant's name.
         name: TenantName,
     },
-    /// To a disk.
+    /// A disk.
     Disk {
-        /// Which one.
+        /// The disk's name.
         name: DiskName,
-        /// Whose, where that is known.
+        /// The disk's tenant, if it is known.
         tenant: Option<TenantName>,
     },
-    /// To who comes in at a listener.
+    /// The clients of a listener.
     Listener {
-        /// Where it is.
+        /// The listener's address.
         name: String,
-        /// Whose, if one tenant's.
+        /// The listener's tenant, if it belongs to one.
         tenant: Option<TenantName>,
     },
 }
 
 impl EventObject {
-    /// The tenant that it is, or whose it is.
+    /// The tenant that the object is, or belongs to.
     pub fn tenant(&self) -> Option<&TenantName> {
         match self {
             EventObject::Tenant { name } => Some(name),
@@ -79,30 +79,30 @@ impl fmt::Display for EventObject {
     }
 }
 
-/// By whose word something happened.
+/// Who caused an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum EventActor {
-    /// The daemon's own.
+    /// The daemon itself.
     Daemon,
-    /// A policy's.
+    /// A policy.
     Policy {
-        /// Which one.
+        /// The policy's name.
         name: String,
     },
-    /// Who asked at a Unix socket of the admin interface.
+    /// A program at a Unix socket of the admin interface.
     Caller {
-        /// The user.
+        /// The user id.
         uid: u32,
-        /// The process, where the kernel knows it.
+        /// The process id, if the kernel knows it.
         pid: Option<i32>,
     },
-    /// Who showed the token over TCP.
+    /// A caller over TCP who sent the token.
     Remote {
-        /// From where, if that is known.
+        /// The caller's address, if it is known.
         address: Option<String>,
     },
-    /// A client of a tenant.
+    /// A tenant's client.
     Client,
 }
 
@@ -127,53 +127,54 @@ impl fmt::Display for EventActor {
 
 /// Events, the oldest first (`GET /v1/events`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Events {
+pub struct EventList {
     /// [`VERSION`](super::VERSION).
     pub version: u32,
-    /// Those that were asked for and are there.
+    /// The events that match the query and are still in memory.
     pub events: Vec<Event>,
-    /// Since when nothing was forgotten, in Unix seconds.
+    /// Since when the daemon has forgotten nothing, in Unix seconds.
     pub since: u64,
-    /// How many that were asked for are forgotten; null where they are of a run before, of which nothing is known.
+    /// How many matching events are forgotten. Null if they are from an earlier run, of which nothing is known.
     pub lost: Option<u64>,
-    /// What to ask for next: `?after=…`.
+    /// The query for the next events: `?after=…`.
     pub next: String,
     /// Whether there are more already.
     pub more: bool,
 }
 
-/// Which events somebody asks for.
+/// A query for events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AskEvents {
-    /// Those after this place: [`Events::next`], or the id of a server-sent event. From the oldest on where nothing is said.
+pub struct EventsQuery {
+    /// Events after this place, which is [`EventList::next`] or the id of a server-sent event. Without it, events begin
+    /// with the oldest.
     #[serde(default)]
     pub after: Option<String>,
-    /// Those since then, in Unix seconds.
+    /// Events since then, in Unix seconds.
     #[serde(default)]
     pub since: Option<u64>,
-    /// Those of this tenant, its disks and its listeners.
+    /// Events of this tenant, its disks and its listeners.
     #[serde(default)]
     pub tenant: Option<String>,
 }
 
-impl AskEvents {
-    /// As the part of an address after `?`.
+impl EventsQuery {
+    /// The query as the part of an address after `?`.
     pub fn query(&self) -> String {
-        let said = [
+        let pairs = [
             self.after.as_ref().map(|after| format!("after={after}")),
             self.since.map(|since| format!("since={since}")),
             self.tenant
                 .as_ref()
                 .map(|tenant| format!("tenant={tenant}")),
         ];
-        said.into_iter().flatten().collect::<Vec<_>>().join("&")
+        pairs.into_iter().flatten().collect::<Vec<_>>().join("&")
     }
 }
 
-/// Events that a follower does not get (`event: gap` among server-sent events).
+/// Events that a follower does not get. Among server-sent events this is `event: gap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventGap {
-    /// How many; null where they are of a run of the daemon before, of which nothing is known.
+    /// How many events. Null if they are from an earlier run of the daemon, of which nothing is known.
     pub lost: Option<u64>,
 }

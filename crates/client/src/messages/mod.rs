@@ -1,8 +1,8 @@
-//! What is said on the admin interface, in JSON. `docs/admin.md` describes it; amounts are bytes.
+//! The JSON messages of the admin interface. `docs/admin.md` describes them. Amounts are bytes.
 
 mod disks;
 mod events;
-mod leavers;
+mod evictions;
 mod rings;
 mod saves;
 mod what_if;
@@ -11,76 +11,78 @@ use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, EvictionKind, ReleaseMode, TenantName, Weight};
 
 pub use self::disks::{
-    AddDisk, AllowFolder, Deserted, DiskClients, DiskFolders, DiskState, DiskStatus, Disks,
-    LeftBehind, OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk,
+    AddDisk, AllowFolder, DiskClients, DiskFolders, DiskList, DiskState, DiskStatus,
+    OpenDiskRequest, OrphanReason, OrphanedPages, RemoveDisk, RemovedDisk, ResizeDisk,
 };
-pub use self::events::{AskEvents, Event, EventActor, EventGap, EventObject, Events};
-pub use self::leavers::{EvictedStatus, LeaversStatus};
+pub use self::events::{Event, EventActor, EventGap, EventList, EventObject, EventsQuery};
+pub use self::evictions::{EvictedStatus, EvictionsStatus};
 pub use self::rings::RingStatus;
-pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, Grants, RestoreFile, SaveFile};
-pub use self::what_if::{AskWhatIf, WhatIf, WhatIfTenant};
+pub use self::saves::{
+    CopyKind, CopyReport, CopyStatus, Freeze, GrantSource, RestoreFile, SaveFile,
+};
+pub use self::what_if::{WhatIf, WhatIfQuery, WhatIfTenant};
 
-/// The version of these messages. A field may be added under the same version; none is removed or
-/// changes its meaning.
+/// The version of these messages. Under one version, fields may be added. No field is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
 /// The most bytes that a request's body may have.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-/// The whole daemon, now (`GET /v1/status`).
+/// The state of the whole daemon (`GET /v1/status`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// [`VERSION`].
     pub version: u32,
-    /// The process.
+    /// The daemon's process.
     pub daemon: DaemonStatus,
-    /// The host's memory, as last seen.
+    /// The host's memory, as last read.
     pub host: HostStatus,
-    /// How large the arena may be and why.
+    /// How large the arena may be, and why.
     pub headroom: HeadroomStatus,
     /// The arena.
     pub arena: ArenaStatus,
-    /// Who decides how much each tenant may hold.
+    /// What decides how much each tenant may hold.
     #[serde(default)]
     pub rule: Option<RuleStatus>,
-    /// Who is served.
+    /// The tenants.
     pub tenants: Vec<TenantStatus>,
     /// The disks.
     #[serde(default)]
     pub disks: Vec<DiskStatus>,
-    /// What was swapped and no disk writes any more.
+    /// Swapped pages that no disk writes any more.
     #[serde(default)]
-    pub left_behind: Vec<LeftBehind>,
-    /// Where live changes stand over the config.
-    pub changed: Vec<Difference>,
-    /// A tenant that is being saved or restored.
+    pub left_behind: Vec<OrphanedPages>,
+    /// Where live changes differ from the config.
+    pub changed: Vec<ConfigDifference>,
+    /// The save or restore that is under way.
     #[serde(default)]
     pub copying: Option<CopyStatus>,
 }
 
-/// The process.
+/// The daemon's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DaemonStatus {
-    /// Its release, as `sublet --version` prints it.
+    /// The release, as `sublet --version` prints it.
     pub release: String,
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
-    /// Seconds since its start.
+    /// Seconds since the start.
     pub uptime_secs: u64,
-    /// Threads that serve clients.
+    /// How many threads serve clients.
     pub threads: usize,
-    /// Its config file, if it has one.
+    /// The config file, if there is one.
     pub config: Option<String>,
-    /// Its admin socket.
+    /// The admin socket.
     pub admin: String,
-    /// What the kernel says it has in memory (RSS).
+    /// The memory that the kernel counts for the process (RSS).
     pub resident: Bytes,
-    /// Of that, what is not arena: program, threads, buffers, tables.
+    /// The part of `resident` that is not arena: program, threads, buffers, tables.
     pub overhead: Bytes,
-    /// Of that, what it shares with the programs whose memory it serves: page rings, and guests' memory over vhost-user.
+    /// The part of `overhead` that the process shares with programs that it serves: page rings, and guests' memory over
+    /// vhost-user.
     #[serde(default)]
     pub shared: Bytes,
-    /// Whether it ends: its disks are brought to their backings, and nothing is changed any more.
+    /// Whether the daemon is ending. It then brings its disks to their backings and accepts no changes.
     #[serde(default)]
     pub ending: bool,
 }
@@ -88,67 +90,67 @@ pub struct DaemonStatus {
 /// The host's memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostStatus {
-    /// All of it.
+    /// All memory of the host.
     pub memory: Bytes,
-    /// In nobody's use.
+    /// Memory that nobody uses.
     pub free: Bytes,
-    /// What the kernel thinks programs could get.
+    /// Memory that programs could get, by the kernel's estimate.
     pub available: Bytes,
-    /// What the daemon counts as idle: free, and what the arena holds.
+    /// Memory that the daemon counts as idle: free memory, and what the arena holds.
     pub idle: Bytes,
-    /// Idle memory that is left to the host.
+    /// Idle memory that the daemon leaves to the host.
     pub reserve: Bytes,
     /// The tightest cgroup limit on the daemon, if there is one.
     pub cgroup_limit: Option<Bytes>,
 }
 
-/// How large the arena may be and why.
+/// How large the arena may be, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeadroomStatus {
     /// What keeps the arena from being larger: host, cgroup, ceiling, hold, floor, growing, braked.
     pub bound: String,
-    /// The same for people.
+    /// The same in words for people.
     pub why: String,
-    /// Ordered releases since the start, each piece counted.
+    /// Ordered releases since the start. Each piece counts.
     pub releases_ordered: u64,
     /// Fast releases since the start.
     pub releases_fast: u64,
-    /// What they gave back.
+    /// Memory that all releases gave back.
     pub released: Bytes,
-    /// Items that they lost.
+    /// Items that all releases lost.
     pub items_lost: u64,
-    /// Pages that they lost.
+    /// Pages that all releases lost.
     #[serde(default)]
     pub pages_lost: u64,
-    /// Time that they took, microseconds.
+    /// Time that all releases took, microseconds.
     pub release_micros: u64,
-    /// The last one.
+    /// The last release.
     pub last_release: Option<LastRelease>,
 }
 
-/// A release that is over.
+/// A finished release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LastRelease {
-    /// How blocks were chosen.
+    /// How the release chose blocks.
     pub mode: ReleaseMode,
-    /// What it gave back.
+    /// Memory that the release gave back.
     pub released: Bytes,
-    /// How long it took to the last madvise, microseconds.
+    /// Time until the last madvise, microseconds.
     pub micros: u64,
 }
 
 /// The arena.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArenaStatus {
-    /// What it may hold.
+    /// How much the arena may hold.
     pub limit: Bytes,
-    /// What it holds: tenants' blocks, index and free list.
+    /// How much the arena holds: tenants' blocks, index and free list.
     pub held: Bytes,
-    /// Of that, free.
+    /// The part of `held` that is free.
     pub free: Bytes,
-    /// Of that, the hash index.
+    /// The part of `held` that the hash index takes.
     pub index: Bytes,
-    /// Live items and pages.
+    /// Bytes of live items and pages.
     pub used: Bytes,
     /// Live items.
     pub items: u64,
@@ -157,19 +159,19 @@ pub struct ArenaStatus {
 /// The policy in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleStatus {
-    /// Its name.
+    /// The policy's name.
     pub policy: String,
-    /// What its targets leave over; 0 where it sets none.
+    /// How much the policy's targets leave over; 0 if it sets none.
     pub unassigned: Bytes,
-    /// What it would ask of other nodes (`two-level`).
+    /// How much the policy would ask of other nodes (`two-level`).
     pub wanted: Bytes,
-    /// By how much the tenants' floors are more together than tenants may hold; 0 where every floor holds.
+    /// By how much the sum of the tenants' floors exceeds what tenants may hold; 0 if every floor holds.
     #[serde(default)]
     pub floors_short: Bytes,
-    /// What went from one tenant to another since the start.
+    /// Memory that went from one tenant to another since the start.
     #[serde(default)]
     pub moved: Bytes,
-    /// Of that, what came back within ten minutes.
+    /// The part of `moved` that came back within ten minutes.
     #[serde(default)]
     pub moves_undone: Bytes,
 }
@@ -177,62 +179,62 @@ pub struct RuleStatus {
 /// One tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TenantStatus {
-    /// Its name.
+    /// The tenant's name.
     pub name: TenantName,
-    /// Its share relative to the others'.
+    /// The tenant's share relative to the others'.
     pub weight: Weight,
-    /// What the others never take from it.
+    /// What the others never take from the tenant.
     pub floor: Option<Bytes>,
-    /// What it never holds more than.
+    /// The most that the tenant ever holds.
     pub ceiling: Option<Bytes>,
-    /// Which of its pages goes when another needs the frame; empty from a daemon that does not say.
+    /// Which of the tenant's pages goes when another needs the frame. Empty from a daemon that does not say.
     #[serde(default)]
     pub eviction: String,
-    /// The same, where `eviction` is `auto`: which one that comes to; empty from a daemon that does not say.
+    /// If `eviction` is `auto`, which eviction it comes to. Empty from a daemon that does not say.
     #[serde(default)]
     pub ruling_eviction: String,
-    /// Where it is served.
+    /// Where the tenant is served.
     pub listen: Vec<String>,
-    /// Blocks it owns.
+    /// Bytes of the blocks that the tenant owns.
     pub held: Bytes,
-    /// Its live items and pages.
+    /// Bytes of the tenant's live items and pages.
     pub used: Bytes,
     /// Live items.
     pub items: u64,
-    /// Mortar's f: above 1 it holds more than its share.
+    /// Mortar's f. Above 1, the tenant holds more than its share.
     pub fairness: f64,
-    /// Its connections, those of its rings among them.
+    /// The tenant's connections, including those of its rings.
     pub connections: u64,
-    /// Whether its new pages are refused.
+    /// Whether the tenant refuses new pages.
     #[serde(default)]
     pub frozen: bool,
-    /// What its rings did; nothing where it has none.
+    /// What the tenant's rings did; nothing if it has none.
     #[serde(default)]
     pub ring: Option<RingStatus>,
-    /// What the policy allows it to hold, if it says so.
+    /// How much the policy allows the tenant to hold, if it says so.
     #[serde(default)]
     pub target: Option<Bytes>,
-    /// Its pages.
+    /// The tenant's pages.
     #[serde(default)]
     pub pages: PagesStatus,
     /// Items evicted to make room.
     pub evictions: u64,
-    /// Who was evicted of late: how old, how often used, and whether too soon.
+    /// What was evicted lately: how old it was, how often used, and whether it went too soon.
     #[serde(default)]
-    pub evicted: LeaversStatus,
+    pub evicted: EvictionsStatus,
     /// Expired items whose memory was taken back.
     pub reclaimed: u64,
-    /// What its clients did, by memcached's names (`cmd_get`, `get_hits`, …), since the start.
+    /// What the tenant's clients did since the start, by memcached's names (`cmd_get`, `get_hits`, …).
     pub counters: std::collections::BTreeMap<String, u64>,
 }
 
 impl TenantStatus {
-    /// A counter by its name; 0 where a daemon does not know it.
+    /// A counter by its name; 0 if the daemon does not know it.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// Hits a read, where there were reads.
+    /// Hits per read, if there were reads.
     pub fn hit_rate(&self) -> Option<f64> {
         let of_rings = |outcome| {
             let ring = self.ring.as_ref();
@@ -243,7 +245,7 @@ impl TenantStatus {
         (gets > 0).then(|| hits as f64 / gets as f64)
     }
 
-    /// Requests that read, store, delete or touch, and pages that its rings put, get and flush.
+    /// Requests that read, store, delete or touch, plus pages that the rings put, get and flush.
     pub fn operations(&self) -> u64 {
         const COUNTED: [&str; 9] = [
             "cmd_get",
@@ -259,31 +261,31 @@ impl TenantStatus {
         let items: u64 = COUNTED.iter().map(|name| self.counter(name)).sum();
         let pages = self.ring.as_ref().map_or(0, |ring| {
             let verbs = ["put", "get", "flush_page"];
-            verbs.iter().map(|verb| ring.asked(verb)).sum()
+            verbs.iter().map(|verb| ring.requests(verb)).sum()
         });
         items + pages
     }
 }
 
-/// Where a live change stands over the config.
+/// A key whose live value differs from the config.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Difference {
+pub struct ConfigDifference {
     /// The key, such as `tenants.web.weight`.
     pub key: String,
-    /// What the config says.
+    /// The value in the config.
     pub config: String,
-    /// What holds.
+    /// The value in force.
     pub now: String,
-    /// Whether it holds after a restart.
+    /// Whether the value in force survives a restart.
     pub kept: bool,
 }
 
 /// All tenants (`GET /v1/tenants`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Tenants {
+pub struct TenantList {
     /// [`VERSION`].
     pub version: u32,
-    /// Who is served.
+    /// The tenants.
     pub tenants: Vec<TenantStatus>,
 }
 
@@ -291,77 +293,77 @@ pub struct Tenants {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddTenant {
-    /// Its name.
+    /// The tenant's name.
     pub name: TenantName,
-    /// Its share.
+    /// The tenant's share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<Weight>,
-    /// What the others never take from it.
+    /// What the others never take from the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Limit>,
-    /// What it never holds more than.
+    /// The most that the tenant ever holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Limit>,
-    /// Which of its pages goes when another needs the frame; its items have an order of their own.
+    /// Which of the tenant's pages goes when another needs the frame. Items have an order of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<EvictionKind>,
-    /// Whether it ends with the daemon.
+    /// Whether the tenant survives a restart.
     #[serde(default)]
-    pub lasts: Lasts,
+    pub lasts: ChangeLifetime,
 }
 
 /// How a tenant is removed (the query of `DELETE /v1/tenants/NAME`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveTenant {
-    /// Whether it stays removed after a restart.
+    /// Whether the tenant stays removed after a restart.
     #[serde(default)]
-    pub lasts: Lasts,
+    pub lasts: ChangeLifetime,
 }
 
-/// A change of a tenant (`PATCH /v1/tenants/NAME`). What is left out stays as it is.
+/// A change of a tenant (`PATCH /v1/tenants/NAME`). What is left out does not change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeTenant {
-    /// Its share.
+    /// The tenant's share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<Weight>,
-    /// What the others never take from it.
+    /// What the others never take from the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Limit>,
-    /// What it never holds more than.
+    /// The most that the tenant ever holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Limit>,
-    /// Which of its pages goes when another needs the frame; its items have an order of their own.
+    /// Which of the tenant's pages goes when another needs the frame. Items have an order of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<EvictionKind>,
-    /// Whether it ends with the daemon.
+    /// Whether the change survives a restart.
     #[serde(default)]
-    pub lasts: Lasts,
+    pub lasts: ChangeLifetime,
 }
 
 /// How long a change holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Lasts {
-    /// It is written down and holds after a restart.
+pub enum ChangeLifetime {
+    /// The change is saved and holds after a restart.
     #[default]
     Always,
-    /// Until the daemon ends.
+    /// The change holds until the daemon ends.
     UntilRestart,
 }
 
 /// A floor or a ceiling: an amount, or `"none"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// There is none.
+    /// There is no limit.
     None,
-    /// This much.
+    /// The limit is this amount.
     Of(Bytes),
 }
 
 impl Limit {
-    /// As an option.
+    /// The amount, if there is a limit.
     pub fn amount(self) -> Option<Bytes> {
         match self {
             Limit::None => None,
@@ -394,13 +396,13 @@ impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Limit, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Said {
+        enum NumberOrText {
             Number(u64),
             Text(String),
         }
-        match Said::deserialize(deserializer)? {
-            Said::Number(bytes) => Ok(Limit::Of(Bytes(bytes))),
-            Said::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        match NumberOrText::deserialize(deserializer)? {
+            NumberOrText::Number(bytes) => Ok(Limit::Of(Bytes(bytes))),
+            NumberOrText::Text(text) => text.parse().map_err(serde::de::Error::custom),
         }
     }
 }
@@ -409,44 +411,44 @@ impl<'de> Deserialize<'de> for Limit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
-    /// How much.
+    /// How much to release.
     pub amount: Bytes,
-    /// How blocks are chosen; the threshold decides if it is left out.
+    /// How to choose blocks. If it is left out, the threshold decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ReleaseMode>,
-    /// From this tenant only.
+    /// Release from this tenant only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantName>,
-    /// How long the arena does not grow back, milliseconds.
+    /// How long the arena does not grow again, milliseconds.
     #[serde(default)]
     pub hold_millis: u64,
 }
 
-/// What a release did.
+/// The result of a release.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReleaseReport {
     /// [`VERSION`].
     pub version: u32,
-    /// How blocks were chosen.
+    /// How the release chose blocks.
     pub mode: ReleaseMode,
     /// Bytes that left the process.
     pub released: Bytes,
-    /// From the request to the last madvise, microseconds.
+    /// Time from the request to the last madvise, microseconds.
     pub micros: u64,
-    /// Items lost that had not expired.
+    /// Items that were lost before they expired.
     pub items_lost: u64,
-    /// Pages lost.
+    /// Pages that were lost.
     #[serde(default)]
     pub pages_lost: u64,
-    /// Bytes of both.
+    /// Bytes of the lost items and pages.
     pub bytes_lost: Bytes,
-    /// Bytes copied together to survive.
+    /// Bytes that were copied together to survive.
     pub bytes_kept: Bytes,
-    /// What the arena holds now.
+    /// How much the arena holds now.
     pub held: Bytes,
 }
 
-/// One setting in force (`GET /v1/settings`).
+/// The settings in force (`GET /v1/settings`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// [`VERSION`].
@@ -460,13 +462,13 @@ pub struct Settings {
 pub struct Health {
     /// [`VERSION`].
     pub version: u32,
-    /// Always true where there is an answer.
+    /// Always true in an answer.
     pub serving: bool,
     /// Seconds since the start.
     pub uptime_secs: u64,
 }
 
-/// Why nothing was done; the body of every answer that is not 2xx.
+/// Why the daemon did nothing. This is the body of every answer that is not 2xx.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     /// What is wrong.
@@ -475,117 +477,119 @@ pub struct Refusal {
     pub hint: String,
 }
 
-/// Every policy there is (`GET /v1/policies`).
+/// All policies (`GET /v1/policies`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policies {
     /// [`VERSION`].
     pub version: u32,
-    /// The name of the one in force.
+    /// The name of the policy in force.
     pub current: String,
-    /// All of them, the simplest first.
+    /// All policies, the simplest first.
     pub policies: Vec<PolicyStatus>,
 }
 
 /// A policy of the Memory Manager.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyStatus {
-    /// Its name.
+    /// The policy's name.
     pub name: String,
-    /// What it does, in a line.
+    /// What the policy does, in one line.
     pub summary: String,
-    /// Where it comes from.
+    /// The paper that the policy comes from.
     pub paper: String,
-    /// What can be set, with the value in force, or the default where it is not in force.
+    /// The policy's knobs, with the values in force. A policy that is not in force shows its defaults.
     pub knobs: Vec<PolicyKnob>,
 }
 
-/// Something that can be set of a policy.
+/// A knob of a policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyKnob {
-    /// Its name.
+    /// The knob's name.
     pub name: String,
-    /// In what it is counted: `%`, `pages`, `s`, `parts`.
+    /// The unit: `%`, `pages`, `s`, `parts`.
     pub unit: String,
-    /// Its value.
+    /// The value.
     pub value: f64,
-    /// Its value where nothing is said.
+    /// The default value.
     pub default: f64,
     /// The least value allowed.
     pub least: f64,
-    /// The largest.
+    /// The largest value allowed.
     pub most: f64,
-    /// What it does.
+    /// What the knob does.
     pub help: String,
-    /// Why that default.
+    /// Why the default is what it is.
     pub why: String,
 }
 
-/// Another policy (`POST /v1/policy`).
+/// A change of policy (`POST /v1/policy`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePolicy {
-    /// Its name.
+    /// The policy's name.
     pub name: String,
-    /// What is set of its knobs, as `knob=value`.
+    /// The knobs to set, as `knob=value`.
     #[serde(default)]
     pub knobs: Vec<String>,
-    /// How long it lasts.
+    /// How long the change holds.
     #[serde(default)]
-    pub lasts: Lasts,
+    pub lasts: ChangeLifetime,
 }
 
 /// Why a tenant may hold what it may (`GET /v1/policy/explain?tenant=NAME&until=UNIX`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Explained {
+pub struct PolicyExplanation {
     /// [`VERSION`].
     pub version: u32,
-    /// Since when nothing was forgotten, in Unix seconds; nothing from a daemon that does not say.
+    /// Since when the daemon has forgotten nothing, in Unix seconds. Nothing from a daemon that does not say.
     #[serde(default)]
     pub since: Option<u64>,
-    /// What happened to it until then, the latest first.
+    /// What happened to the tenant until then, the latest first.
     pub decisions: Vec<PolicyDecision>,
 }
 
-/// A decision of the Memory Manager about one tenant, or a loss of memory that none was needed for.
+/// A decision of the Memory Manager about one tenant, or a loss of memory without a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyDecision {
-    /// When, in Unix seconds.
+    /// The time, in Unix seconds.
     pub at: u64,
-    /// By which policy.
+    /// The policy that decided.
     pub policy: String,
-    /// What it might hold before; nothing where no target bound it.
+    /// What the tenant might hold before. Nothing if no target bound it.
     pub before: Option<Bytes>,
-    /// What it may hold from then on.
+    /// What the tenant may hold from then on.
     pub after: Option<Bytes>,
-    /// What it held before it lost some of it; nothing where its target was changed.
+    /// What the tenant held before a loss. Nothing if its target changed instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_before: Option<Bytes>,
-    /// What it held then.
+    /// What the tenant held after the loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_after: Option<Bytes>,
-    /// Where what it lost went, or where what it may hold more came from: together as much as that, the largest part first.
+    /// Where the lost memory went, or where the granted memory came from. The parts add up to the whole, the largest
+    /// first.
     #[serde(default)]
     pub moves: Vec<MemoryMove>,
-    /// What and why, as a sentence.
+    /// What happened and why, as a sentence.
     pub why: String,
 }
 
 /// A part of what a tenant lost or got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryMove {
-    /// Who has it, or had it: `tenant`, `free` (nobody), `host`, or `others` (tenants of whom each has less of it).
+    /// Who has the memory, or had it: `tenant`, `free` (nobody), `host`, or `others` (tenants of whom each has less of
+    /// it).
     pub place: String,
-    /// Which tenant.
+    /// The tenant, if `place` is `tenant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantName>,
-    /// How much of it.
+    /// How much memory it is.
     pub amount: Bytes,
 }
 
 /// A tenant's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PagesStatus {
-    /// Pools, handles on shared ones among them.
+    /// Pools, including handles on shared ones.
     pub pools: u64,
     /// Pages in memory.
     pub used: u64,
@@ -605,7 +609,7 @@ pub struct PagesStatus {
     pub hits: u64,
     /// Pages flushed.
     pub flushes: u64,
-    /// Ephemeral pages that went for others.
+    /// Ephemeral pages that were evicted for others.
     pub evictions: u64,
     /// Persistent pages written to disk.
     pub spilled: u64,

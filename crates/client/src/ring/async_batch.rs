@@ -1,59 +1,60 @@
-//! Requests of a task that travel together.
+//! Requests that a task sends together.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use sublet_types::{ObjectId, PoolId};
 
-use super::asynchronous::{AsyncClient, Hearing, Pages};
-use super::batch::{BatchError, Ticket, is_run};
+use super::asynchronous::{AsyncClient, CompletionReceiver, RequestPages};
+use super::batch::{BatchError, Ticket, check_run};
 use super::client_end::Page;
 use super::layout::{Fault, Opcode, Submission};
-use super::verbs::{self, CallError, Get, Key, Put, Run};
+use super::verbs::{self, CallError, GetOutcome, Key, PutOutcome, RunOutcome};
 
-/// Requests that are gathered, to be run together: the ring is rung once, and the task wakes when answers come, not
-/// for each. Their pages lie with the batch, since other tasks use the ring meanwhile; they are copied into the ring and out of it.
+/// Requests that are collected to run together. The doorbell is rung once, and the task wakes when answers come, not
+/// for each. Other tasks use the ring meanwhile, so the batch keeps its pages itself. They are copied into the ring and
+/// out of it.
 #[derive(Debug)]
 pub struct AsyncBatch<'a> {
     client: &'a AsyncClient,
-    asked: Vec<Asked>,
+    requests: Vec<BatchRequest>,
     pages: Vec<Page>,
 }
 
-/// A request, and its places among the pages of the batch.
+/// A request, and the places of its pages in the batch.
 #[derive(Clone, Debug)]
-struct Asked {
+struct BatchRequest {
     submission: Submission,
     pages: Range<usize>,
 }
 
-impl Asked {
+impl BatchRequest {
     fn is_get(&self) -> bool {
         self.submission.opcode == Opcode::Get as u16
     }
 
-    fn pages<'p>(&self, pages: &'p [Page]) -> Pages<'p> {
+    fn pages<'p>(&self, pages: &'p [Page]) -> RequestPages<'p> {
         match self.pages.len() {
-            0 => Pages::None,
-            count if self.is_get() => Pages::Empty(count as u32),
-            _ => Pages::Filled(&pages[self.pages.clone()]),
+            0 => RequestPages::None,
+            count if self.is_get() => RequestPages::Wanted(count as u32),
+            _ => RequestPages::Filled(&pages[self.pages.clone()]),
         }
     }
 }
 
 impl AsyncClient {
-    /// Begins a batch: requests that travel together. Other tasks are served meanwhile.
+    /// Begins a batch of requests that are sent together. Other tasks are served meanwhile.
     pub fn batch(&self) -> AsyncBatch<'_> {
         AsyncBatch {
             client: self,
-            asked: Vec::new(),
+            requests: Vec::new(),
             pages: Vec::new(),
         }
     }
 }
 
 impl AsyncBatch<'_> {
-    /// Adds a put, and gives the page that it stores, to be filled. It holds zeroes before.
+    /// Adds a put, and returns its page for you to fill. Until then the page holds zeroes.
     ///
     /// # Errors
     ///
@@ -63,11 +64,11 @@ impl AsyncBatch<'_> {
         Ok((ticket, &mut pages[0]))
     }
 
-    /// Adds a put of `count` pages at indices that follow each other.
+    /// Adds a put of `count` pages at consecutive indices.
     ///
     /// # Errors
     ///
-    /// The batch is full, or that is no run.
+    /// The batch is full, or `count` is out of range.
     pub fn put_run(&mut self, first: Key, count: u32) -> Result<(Ticket, &mut [Page]), BatchError> {
         let (ticket, places) = self.add_run(Opcode::Put, first, count)?;
         Ok((ticket, &mut self.pages[places]))
@@ -82,11 +83,11 @@ impl AsyncBatch<'_> {
         self.get_run(key, 1)
     }
 
-    /// Adds a get of `count` pages at indices that follow each other.
+    /// Adds a get of `count` pages at consecutive indices.
     ///
     /// # Errors
     ///
-    /// The batch is full, or that is no run.
+    /// The batch is full, or `count` is out of range.
     pub fn get_run(&mut self, first: Key, count: u32) -> Result<Ticket, BatchError> {
         self.add_run(Opcode::Get, first, count)
             .map(|(ticket, _)| ticket)
@@ -101,14 +102,14 @@ impl AsyncBatch<'_> {
         self.flush_run(key, 1)
     }
 
-    /// Adds a flush of `count` pages at indices that follow each other.
+    /// Adds a flush of `count` pages at consecutive indices.
     ///
     /// # Errors
     ///
-    /// The batch is full, or that is no run.
+    /// The batch is full, or `count` is out of range.
     pub fn flush_run(&mut self, first: Key, count: u32) -> Result<Ticket, BatchError> {
-        is_run(count)?;
-        self.add(verbs::run(Opcode::FlushPage, first, count, 0), 0)
+        check_run(count)?;
+        self.add(verbs::run_submission(Opcode::FlushPage, first, count, 0), 0)
     }
 
     /// Adds a flush of an object.
@@ -120,70 +121,73 @@ impl AsyncBatch<'_> {
         self.add(verbs::flush_object(pool, object), 0)
     }
 
-    /// How many requests it holds.
+    /// How many requests the batch holds.
     pub fn len(&self) -> usize {
-        self.asked.len()
+        self.requests.len()
     }
 
-    /// Whether it holds none.
+    /// Whether the batch holds no request.
     pub fn is_empty(&self) -> bool {
-        self.asked.is_empty()
+        self.requests.is_empty()
     }
 
-    /// Runs all requests, in the order in which they were added, and waits until all are answered. Where other tasks fill
-    /// the ring, the batch goes in parts. If this future is dropped, what was submitted is carried out, and what was not is not.
+    /// Runs all requests, in the order in which they were added. Waits until all are answered. If other tasks fill the
+    /// ring, the batch goes in parts. If you drop this future, the daemon still carries out what was submitted, and
+    /// nothing else.
     ///
     /// # Errors
     ///
-    /// The connection is over. What a request came to by itself is asked of the [`AsyncAnswers`].
+    /// The connection is closed. Ask the [`AsyncAnswers`] for the outcome of a single request.
     pub async fn run(mut self) -> Result<AsyncAnswers, CallError> {
-        let mut came = Vec::with_capacity(self.asked.len());
+        let mut outcomes = Vec::with_capacity(self.requests.len());
         let mut under_way = VecDeque::new();
-        while came.len() < self.asked.len() {
-            let freed = self.client.desk().freed.notified();
+        while outcomes.len() < self.requests.len() {
+            let freed = self.client.shared_ring().freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            let submitted = came.len() + under_way.len();
+            let submitted = outcomes.len() + under_way.len();
             under_way.extend(self.submit_from(submitted)?);
             match under_way.pop_front() {
-                // Who waits for an answer lets go of its page slots then; who waits for others holds none.
+                // A task that waits for an answer frees its page slots when it comes. A task that waits for others
+                // holds none.
                 Some(answer) => {
-                    let run = self.hear(came.len(), answer).await?;
-                    came.push(run);
+                    let run = self.await_outcome(outcomes.len(), answer).await?;
+                    outcomes.push(run);
                 }
                 None => freed.await,
             }
         }
         Ok(AsyncAnswers {
-            asked: self.asked,
-            came,
+            requests: self.requests,
+            outcomes,
             pages: self.pages,
         })
     }
 
-    /// Submits what the ring has room for, from that request on.
-    fn submit_from(&self, place: usize) -> Result<Vec<Hearing>, CallError> {
-        let left = &self.asked[place..];
+    /// Submits as much as the ring has room for, from that request on.
+    fn submit_from(&self, place: usize) -> Result<Vec<CompletionReceiver>, CallError> {
+        let left = &self.requests[place..];
         if left.is_empty() {
             return Ok(Vec::new());
         }
         let entries = left
             .iter()
-            .map(|asked| (asked.submission, asked.pages(&self.pages)));
-        self.client.desk().submit(entries)
+            .map(|request| (request.submission, request.pages(&self.pages)));
+        self.client.shared_ring().submit(entries)
     }
 
-    /// Waits for what a request came to, and copies out what it hit. A connection that is over is an error of the batch.
-    async fn hear(
+    /// Waits for the outcome of a request, and copies out the pages that hit. If the connection is closed, the whole
+    /// batch fails.
+    async fn await_outcome(
         &mut self,
         place: usize,
-        answer: Hearing,
-    ) -> Result<Result<Run, CallError>, CallError> {
-        let (completion, held) = self.client.desk().heard(answer).await?;
-        let run = verbs::run_of(&completion);
-        let asked = &self.asked[place];
-        if let (Ok(run), true) = (run, asked.is_get()) {
-            held.copy_hits(run, &mut self.pages[asked.pages.clone()]);
+        answer: CompletionReceiver,
+    ) -> Result<Result<RunOutcome, CallError>, CallError> {
+        let (completion, slots) = self.client.shared_ring().await_completion(answer).await?;
+        let run = verbs::run_outcome(&completion);
+        let request = &self.requests[place];
+        if let (Ok(run), true) = (run, request.is_get()) {
+            slots.copy_hits(run, &mut self.pages[request.pages.clone()]);
         }
         Ok(run)
     }
@@ -194,12 +198,15 @@ impl AsyncBatch<'_> {
         first: Key,
         count: u32,
     ) -> Result<(Ticket, Range<usize>), BatchError> {
-        is_run(count)?;
+        check_run(count)?;
         let used = self.pages.len();
         if !self.client.shape().has_slots(used as u32, count) {
             return Err(BatchError::PageSlots);
         }
-        let ticket = self.add(verbs::run(opcode, first, count, 0), count as usize)?;
+        let ticket = self.add(
+            verbs::run_submission(opcode, first, count, 0),
+            count as usize,
+        )?;
         self.pages.resize(used + count as usize, [0; 4096]);
         Ok((ticket, used..self.pages.len()))
     }
@@ -210,46 +217,48 @@ impl AsyncBatch<'_> {
         }
         let used = self.pages.len();
         let pages = used..used + count;
-        self.asked.push(Asked { submission, pages });
-        Ok(Ticket::at(self.asked.len() - 1))
+        self.requests.push(BatchRequest { submission, pages });
+        Ok(Ticket::at(self.requests.len() - 1))
     }
 }
 
-/// What a task's batch came to, with the pages that were hit.
+/// The answers of a task's batch, with the pages that hit.
 #[derive(Debug)]
 pub struct AsyncAnswers {
-    asked: Vec<Asked>,
-    came: Vec<Result<Run, CallError>>,
+    requests: Vec<BatchRequest>,
+    outcomes: Vec<Result<RunOutcome, CallError>>,
     pages: Vec<Page>,
 }
 
 impl AsyncAnswers {
-    /// What became of a put.
+    /// The outcome of a put.
     ///
     /// # Errors
     ///
     /// The request was wrong.
-    pub fn put(&self, ticket: Ticket) -> Result<Put, CallError> {
+    pub fn put(&self, ticket: Ticket) -> Result<PutOutcome, CallError> {
         self.run(ticket).map(|run| run.put())
     }
 
-    /// What became of a get.
+    /// The outcome of a get.
     ///
     /// # Errors
     ///
     /// The request was wrong.
-    pub fn get(&self, ticket: Ticket) -> Result<Get, CallError> {
+    pub fn get(&self, ticket: Ticket) -> Result<GetOutcome, CallError> {
         self.run(ticket).map(|run| run.get())
     }
 
-    /// What became of a run, or of a flush.
+    /// The outcome of a run, or of a flush.
     ///
     /// # Errors
     ///
     /// The request was wrong.
-    pub fn run(&self, ticket: Ticket) -> Result<Run, CallError> {
-        let came = self.came.get(ticket.place());
-        came.copied().unwrap_or(Err(CallError::Faulty(Fault::Run)))
+    pub fn run(&self, ticket: Ticket) -> Result<RunOutcome, CallError> {
+        let outcomes = self.outcomes.get(ticket.place());
+        outcomes
+            .copied()
+            .unwrap_or(Err(CallError::Faulty(Fault::Run)))
     }
 
     /// The page of a get that hit.
@@ -257,12 +266,12 @@ impl AsyncAnswers {
         self.page_of_run(ticket, 0)
     }
 
-    /// Page `n` of a get's run, if that hit.
+    /// Page `n` of a get's run, if it hit.
     pub fn page_of_run(&self, ticket: Ticket, n: usize) -> Option<&Page> {
-        let asked = self.asked.get(ticket.place())?;
-        if !asked.is_get() || !self.run(ticket).ok()?.is_done(n) {
+        let request = self.requests.get(ticket.place())?;
+        if !request.is_get() || !self.run(ticket).ok()?.is_done(n) {
             return None;
         }
-        self.pages[asked.pages.clone()].get(n)
+        self.pages[request.pages.clone()].get(n)
     }
 }

@@ -1,127 +1,127 @@
-//! The handle that many tasks share: each awaits its own answers.
+//! The client that many tasks share. Each task awaits its own answers.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sublet_pace::{Rule, Step};
+use sublet_pace::{PollDecision, PollRule};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
-use super::bell::{Bell, Sleep};
-use super::client::SHAPE;
+use super::client::DEFAULT_SHAPE;
 use super::client_end::{ClientEnd, Page};
-use super::hello::{self, ConnectError, Farewell, Joined};
+use super::doorbell::{SleepAttempt, Wakeup};
+use super::hello::{self, CloseReason, ConnectError, EstablishedConnection};
 use super::layout::{Completion, Opcode, Shape, Submission};
-use super::slots::Slots;
-use super::verbs::{self, CallError, Get, Key, Put, Run};
+use super::slot_allocator::SlotAllocator;
+use super::verbs::{self, CallError, GetOutcome, Key, PutOutcome, RunOutcome};
 
-/// A connection to a tenant's ring that many tasks use at the same time. Clones share it. A future that is
-/// dropped leaves its request to be carried out, and nothing else.
+/// A connection to a tenant's ring that many tasks use at the same time. Clones share the connection. If you drop a
+/// future, the daemon still carries out its request, and nothing else remains of it.
 ///
-/// Every answer that comes alone wakes the runtime; where the time of a single request matters most,
-/// use [`Client`](super::Client) on a thread of its own.
+/// Every answer that comes alone wakes the runtime. If the time of a single request matters most, use
+/// [`Client`](super::Client) on a thread of its own.
 #[derive(Clone, Debug)]
 pub struct AsyncClient {
-    desk: Arc<Desk>,
-    _listening: Arc<Listening>,
+    ring: Arc<SharedRing>,
+    _doorbell_task: Arc<DoorbellTask>,
 }
 
-/// The task that hears the doorbell; ends with the last handle.
+/// The task that waits for the doorbell. It ends with the last clone.
 #[derive(Debug)]
-struct Listening {
+struct DoorbellTask {
     task: AbortHandle,
-    desk: Arc<Desk>,
+    ring: Arc<SharedRing>,
 }
 
-impl Drop for Listening {
+impl Drop for DoorbellTask {
     fn drop(&mut self) {
         self.task.abort();
-        // Requests whose futures were dropped still hold the desk.
-        self.desk.end(CallError::Gone(Farewell::HungUp));
+        // Requests whose futures were dropped still hold the shared ring.
+        self.ring.close(CallError::Gone(CloseReason::HungUp));
     }
 }
 
-/// What handles and the listening task share.
+/// What all clones and the doorbell task share.
 #[derive(Debug)]
-pub(super) struct Desk {
-    bell: OwnedFd,
+pub(super) struct SharedRing {
+    doorbell: OwnedFd,
     shape: Shape,
-    state: Mutex<State>,
-    /// Told whenever entries or page slots are free again.
+    state: Mutex<RingState>,
+    /// Notified whenever entries or page slots are free again.
     pub(super) freed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct RingState {
     end: ClientEnd,
-    slots: Slots,
-    /// Who waits, by token.
-    waiting: Vec<Option<Waiting>>,
-    /// Tokens that nobody waits by.
-    vacant: Vec<usize>,
-    over: Option<CallError>,
+    slots: SlotAllocator,
+    /// The requests that wait for an answer, by token.
+    pending: Vec<Option<PendingAnswer>>,
+    /// The tokens that no request uses.
+    free_tokens: Vec<usize>,
+    closed: Option<CallError>,
 }
 
 #[derive(Debug)]
-struct Waiting {
-    answer: oneshot::Sender<Heard>,
-    held: Held,
+struct PendingAnswer {
+    answer: oneshot::Sender<CompletionWithSlots>,
+    slots: SlotLease,
 }
 
 /// A completion, and the page slots that belong to it.
-pub(super) type Heard = (Completion, Held);
+pub(super) type CompletionWithSlots = (Completion, SlotLease);
 
-/// Where a completion will come.
-pub(super) type Hearing = oneshot::Receiver<Heard>;
+/// Receives a completion.
+pub(super) type CompletionReceiver = oneshot::Receiver<CompletionWithSlots>;
 
-/// Page slots that one request uses; free again when dropped.
+/// The page slots of one request. They are freed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
-    desk: Arc<Desk>,
+pub(super) struct SlotLease {
+    ring: Arc<SharedRing>,
     first: u32,
     count: u32,
 }
 
-impl Drop for Held {
+impl Drop for SlotLease {
     fn drop(&mut self) {
-        self.desk.lock().slots.give_back(self.first, self.count);
-        self.desk.freed.notify_waiters();
+        self.ring.lock().slots.free(self.first, self.count);
+        self.ring.freed.notify_waiters();
     }
 }
 
-/// Which page slots a request needs, and what they hold before it.
+/// Which page slots a request needs, and what they hold at first.
 #[derive(Clone, Copy)]
-pub(super) enum Pages<'a> {
+pub(super) enum RequestPages<'a> {
     None,
     Filled(&'a [Page]),
-    Empty(u32),
+    Wanted(u32),
 }
 
-impl Pages<'_> {
+impl RequestPages<'_> {
     fn count(self) -> u32 {
         match self {
-            Pages::None => 0,
-            Pages::Filled(pages) => pages.len() as u32,
-            Pages::Empty(count) => count,
+            RequestPages::None => 0,
+            RequestPages::Filled(pages) => pages.len() as u32,
+            RequestPages::Wanted(count) => count,
         }
     }
 }
 
 impl AsyncClient {
-    /// Connects to the ring that listens at `path`. Must be called in a tokio runtime.
+    /// Connects to the ring that listens at `path`. Call this in a tokio runtime.
     ///
     /// # Errors
     ///
-    /// Nobody listens there, the daemon lets this user not in, or it has no room.
+    /// Nobody listens there, the daemon rejects this user, or it has no room.
     pub async fn connect(path: impl AsRef<Path>) -> Result<AsyncClient, ConnectError> {
-        AsyncClient::connect_with(path, SHAPE).await
+        AsyncClient::connect_with(path, DEFAULT_SHAPE).await
     }
 
-    /// The same with a ring as large as `wish`, or as large as the daemon grants.
+    /// Connects and asks for a ring as large as `wish`. The daemon may grant less.
     ///
     /// # Errors
     ///
@@ -136,25 +136,29 @@ impl AsyncClient {
             source,
         };
         let greeted = path.clone();
-        let joined = tokio::task::spawn_blocking(move || hello::connect(&greeted, wish)).await;
-        let Joined { socket, end, bell } = joined.map_err(|e| unreachable(e.into()))??;
+        let connection = tokio::task::spawn_blocking(move || hello::connect(&greeted, wish)).await;
+        let EstablishedConnection {
+            socket,
+            end,
+            doorbell,
+        } = connection.map_err(|e| unreachable(e.into()))??;
         socket.set_nonblocking(true).map_err(unreachable)?;
         let socket = UnixStream::from_std(socket).map_err(unreachable)?;
-        let desk = Arc::new(Desk::new(end, bell));
-        let task = tokio::spawn(listen(Arc::clone(&desk), socket)).abort_handle();
-        let listening = Arc::new(Listening {
+        let ring = Arc::new(SharedRing::new(end, doorbell));
+        let task = tokio::spawn(run_doorbell_task(Arc::clone(&ring), socket)).abort_handle();
+        let doorbell_task = Arc::new(DoorbellTask {
             task,
-            desk: Arc::clone(&desk),
+            ring: Arc::clone(&ring),
         });
         Ok(AsyncClient {
-            desk,
-            _listening: listening,
+            ring,
+            _doorbell_task: doorbell_task,
         })
     }
 
-    /// How large the ring is.
+    /// The size of the ring.
     pub fn shape(&self) -> Shape {
-        self.desk.shape
+        self.ring.shape
     }
 
     /// Makes a pool, or joins the shared pool of that name; see [`Client`](super::Client::create_pool).
@@ -168,18 +172,20 @@ impl AsyncClient {
         shared: Option<SharedName>,
     ) -> Result<PoolId, CallError> {
         let submission = verbs::create_pool(flags, shared);
-        let (completion, _) = self.ask(submission, Pages::None).await?;
+        let (completion, _) = self.call(submission, RequestPages::None).await?;
         verbs::pool_of(&completion)
     }
 
-    /// Forgets a pool and all its pages.
+    /// Destroys a pool and all its pages.
     ///
     /// # Errors
     ///
     /// See [`CallError`].
     pub async fn destroy_pool(&self, pool: PoolId) -> Result<(), CallError> {
-        let (completion, _) = self.ask(verbs::destroy_pool(pool), Pages::None).await?;
-        verbs::done(&completion)
+        let (completion, _) = self
+            .call(verbs::destroy_pool(pool), RequestPages::None)
+            .await?;
+        verbs::check_done(&completion)
     }
 
     /// Stores a page; see [`Client`](super::Client::put).
@@ -187,92 +193,96 @@ impl AsyncClient {
     /// # Errors
     ///
     /// See [`CallError`].
-    pub async fn put(&self, key: Key, page: &Page) -> Result<Put, CallError> {
+    pub async fn put(&self, key: Key, page: &Page) -> Result<PutOutcome, CallError> {
         let run = self.put_run(key, std::slice::from_ref(page)).await?;
         Ok(run.put())
     }
 
-    /// Fetches a page into `page`, which is left alone unless it is a hit.
+    /// Fetches a page into `page`. Only a hit changes `page`.
     ///
     /// # Errors
     ///
     /// See [`CallError`].
-    pub async fn get(&self, key: Key, page: &mut Page) -> Result<Get, CallError> {
+    pub async fn get(&self, key: Key, page: &mut Page) -> Result<GetOutcome, CallError> {
         let run = self.get_run(key, std::slice::from_mut(page)).await?;
         Ok(run.get())
     }
 
-    /// Stores pages at indices that follow each other, 64 at most.
+    /// Stores up to 64 pages at consecutive indices.
     ///
     /// # Errors
     ///
     /// See [`CallError`].
-    pub async fn put_run(&self, first: Key, pages: &[Page]) -> Result<Run, CallError> {
+    pub async fn put_run(&self, first: Key, pages: &[Page]) -> Result<RunOutcome, CallError> {
         let count = verbs::run_count(pages.len(), self.shape())?;
-        let submission = verbs::run(Opcode::Put, first, count, 0);
-        let (completion, _) = self.ask(submission, Pages::Filled(pages)).await?;
-        verbs::run_of(&completion)
+        let submission = verbs::run_submission(Opcode::Put, first, count, 0);
+        let (completion, _) = self.call(submission, RequestPages::Filled(pages)).await?;
+        verbs::run_outcome(&completion)
     }
 
-    /// Fetches pages from indices that follow each other, 64 at most; those that miss are left alone.
+    /// Fetches up to 64 pages from consecutive indices. Pages that miss are not changed.
     ///
     /// # Errors
     ///
     /// See [`CallError`].
-    pub async fn get_run(&self, first: Key, pages: &mut [Page]) -> Result<Run, CallError> {
+    pub async fn get_run(&self, first: Key, pages: &mut [Page]) -> Result<RunOutcome, CallError> {
         let count = verbs::run_count(pages.len(), self.shape())?;
-        let submission = verbs::run(Opcode::Get, first, count, 0);
-        let (completion, held) = self.ask(submission, Pages::Empty(count)).await?;
-        let run = verbs::run_of(&completion)?;
-        held.copy_hits(run, pages);
+        let submission = verbs::run_submission(Opcode::Get, first, count, 0);
+        let (completion, slots) = self.call(submission, RequestPages::Wanted(count)).await?;
+        let run = verbs::run_outcome(&completion)?;
+        slots.copy_hits(run, pages);
         Ok(run)
     }
 
-    /// Forgets a page; that it was not there is fine.
+    /// Flushes a page. It is no error if the page was not there.
     ///
     /// # Errors
     ///
     /// See [`CallError`].
     pub async fn flush_page(&self, key: Key) -> Result<(), CallError> {
-        let submission = verbs::run(Opcode::FlushPage, key, 1, 0);
-        let (completion, _) = self.ask(submission, Pages::None).await?;
-        verbs::done(&completion)
+        let submission = verbs::run_submission(Opcode::FlushPage, key, 1, 0);
+        let (completion, _) = self.call(submission, RequestPages::None).await?;
+        verbs::check_done(&completion)
     }
 
-    /// Forgets all pages of an object.
+    /// Flushes all pages of an object.
     ///
     /// # Errors
     ///
     /// See [`CallError`].
     pub async fn flush_object(&self, pool: PoolId, object: ObjectId) -> Result<(), CallError> {
         let submission = verbs::flush_object(pool, object);
-        let (completion, _) = self.ask(submission, Pages::None).await?;
-        verbs::done(&completion)
+        let (completion, _) = self.call(submission, RequestPages::None).await?;
+        verbs::check_done(&completion)
     }
 
-    pub(super) fn desk(&self) -> &Arc<Desk> {
-        &self.desk
+    pub(super) fn shared_ring(&self) -> &Arc<SharedRing> {
+        &self.ring
     }
 
     /// Submits as soon as the ring has room, and waits for the answer.
-    async fn ask(&self, submission: Submission, pages: Pages<'_>) -> Result<Heard, CallError> {
+    async fn call(
+        &self,
+        submission: Submission,
+        pages: RequestPages<'_>,
+    ) -> Result<CompletionWithSlots, CallError> {
         let answer = loop {
-            let freed = self.desk.freed.notified();
+            let freed = self.ring.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            match self.desk.submit([(submission, pages)])?.pop() {
+            match self.ring.submit([(submission, pages)])?.pop() {
                 Some(answer) => break answer,
                 None => freed.await,
             }
         };
-        self.desk.heard(answer).await
+        self.ring.await_completion(answer).await
     }
 }
 
-impl Held {
-    /// Copies out the pages of a get's run that were hit.
-    pub(super) fn copy_hits(&self, run: Run, pages: &mut [Page]) {
-        let state = self.desk.lock();
+impl SlotLease {
+    /// Copies out the pages of a get's run that hit.
+    pub(super) fn copy_hits(&self, run: RunOutcome, pages: &mut [Page]) {
+        let state = self.ring.lock();
         let slots = state.end.pages(self.first, self.count);
         for (n, (page, slot)) in pages.iter_mut().zip(slots).enumerate() {
             if run.is_done(n) {
@@ -282,101 +292,105 @@ impl Held {
     }
 }
 
-impl Desk {
-    fn new(end: ClientEnd, bell: OwnedFd) -> Desk {
+impl SharedRing {
+    fn new(end: ClientEnd, doorbell: OwnedFd) -> SharedRing {
         let shape = end.shape();
-        Desk {
-            bell,
+        SharedRing {
+            doorbell,
             shape,
-            state: Mutex::new(State {
+            state: Mutex::new(RingState {
                 end,
-                slots: Slots::new(shape.page_slots()),
-                waiting: (0..shape.entries()).map(|_| None).collect(),
-                vacant: (0..shape.entries() as usize).collect(),
-                over: None,
+                slots: SlotAllocator::new(shape.page_slots()),
+                pending: (0..shape.entries()).map(|_| None).collect(),
+                free_tokens: (0..shape.entries() as usize).collect(),
+                closed: None,
             }),
             freed: Notify::new(),
         }
     }
 
-    /// A panic under the lock would have been one of ours; what it guards is whole at every step.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    /// Locks the state. If a thread panicked under the lock, this crate has a bug, but the state is still valid,
+    /// because it is so at every step.
+    fn lock(&self) -> MutexGuard<'_, RingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Submits requests in their order, as many as the ring has room for now, and lets the daemon see them
-    /// together. Says where the answers will come.
+    /// Submits requests in order, as many as the ring has room for now. The daemon sees them together. Returns the
+    /// receivers of the answers.
     pub(super) fn submit<'a>(
-        self: &Arc<Desk>,
-        asked: impl IntoIterator<Item = (Submission, Pages<'a>)>,
-    ) -> Result<Vec<Hearing>, CallError> {
+        self: &Arc<SharedRing>,
+        requests: impl IntoIterator<Item = (Submission, RequestPages<'a>)>,
+    ) -> Result<Vec<CompletionReceiver>, CallError> {
         let mut state = self.lock();
-        if let Some(over) = state.over {
-            return Err(over);
+        if let Some(reason) = state.closed {
+            return Err(reason);
         }
         let mut answers = Vec::new();
-        for (submission, pages) in asked {
-            match self.enter(&mut state, submission, pages) {
+        for (submission, pages) in requests {
+            match self.submit_one(&mut state, submission, pages) {
                 Some(answer) => answers.push(answer),
                 None => break,
             }
         }
-        if !answers.is_empty() && state.end.publish() == Bell::Ring {
-            // A full counter has rung already.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        if !answers.is_empty() && state.end.publish() == Wakeup::Needed {
+            // A full counter has rung the doorbell already.
+            let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
         }
         Ok(answers)
     }
 
-    /// Writes one request into the ring; nothing where there is no room now.
-    fn enter(
-        self: &Arc<Desk>,
-        state: &mut State,
+    /// Writes one request into the ring. `None` if there is no room now.
+    fn submit_one(
+        self: &Arc<SharedRing>,
+        state: &mut RingState,
         submission: Submission,
-        pages: Pages<'_>,
-    ) -> Option<Hearing> {
-        if state.end.room() == 0 || state.vacant.is_empty() {
+        pages: RequestPages<'_>,
+    ) -> Option<CompletionReceiver> {
+        if state.end.room() == 0 || state.free_tokens.is_empty() {
             return None;
         }
         let count = pages.count();
-        let first = state.slots.take(count)?;
-        let token = state.vacant.pop()?;
-        if let Pages::Filled(pages) = pages {
+        let first = state.slots.allocate(count)?;
+        let token = state.free_tokens.pop()?;
+        if let RequestPages::Filled(pages) = pages {
             state.end.pages_mut(first, count).copy_from_slice(pages);
         }
-        let (answer, hearing) = oneshot::channel();
-        let desk = Arc::clone(self);
-        let held = Held { desk, first, count };
-        state.waiting[token] = Some(Waiting { answer, held });
+        let (answer, receiver) = oneshot::channel();
+        let ring = Arc::clone(self);
+        let slots = SlotLease { ring, first, count };
+        state.pending[token] = Some(PendingAnswer { answer, slots });
         state.end.submit(&Submission {
             token: token as u64,
             page_slot: if count == 0 { 0 } else { first },
             ..submission
         });
-        Some(hearing)
+        Some(receiver)
     }
 
     /// Waits for an answer.
-    pub(super) async fn heard(&self, answer: Hearing) -> Result<Heard, CallError> {
-        let lost = |_| self.lock().over.unwrap_or(CallError::Garbled);
+    pub(super) async fn await_completion(
+        &self,
+        answer: CompletionReceiver,
+    ) -> Result<CompletionWithSlots, CallError> {
+        let lost = |_| self.lock().closed.unwrap_or(CallError::Garbled);
         answer.await.map_err(lost)
     }
 
-    /// Hands out what has come; says how many that were.
-    fn hand_out(&self) -> Result<usize, CallError> {
-        let mut heard = Vec::new();
+    /// Delivers the completions that have come. Returns how many there were.
+    fn deliver_completions(&self) -> Result<usize, CallError> {
+        let mut delivered = Vec::new();
         let mut state = self.lock();
         while let Some(completion) = state.end.reap() {
             let place = usize::try_from(completion.token).unwrap_or(usize::MAX);
-            let waiting = state.waiting.get_mut(place).and_then(Option::take);
-            heard.push((waiting.ok_or(CallError::Garbled)?, completion));
-            state.vacant.push(place);
+            let pending = state.pending.get_mut(place).and_then(Option::take);
+            delivered.push((pending.ok_or(CallError::Garbled)?, completion));
+            state.free_tokens.push(place);
         }
         drop(state);
-        let count = heard.len();
-        for (Waiting { answer, held }, completion) in heard {
-            // Whoever is not waiting any more needs no answer, and its page slots come back at once.
-            drop(answer.send((completion, held)));
+        let count = delivered.len();
+        for (PendingAnswer { answer, slots }, completion) in delivered {
+            // A request that nobody waits for needs no answer. Its page slots are freed at once.
+            drop(answer.send((completion, slots)));
         }
         if count > 0 {
             self.freed.notify_waiters();
@@ -384,55 +398,59 @@ impl Desk {
         Ok(count)
     }
 
-    fn end(&self, over: CallError) {
+    fn close(&self, reason: CallError) {
         let mut state = self.lock();
-        state.over = Some(over);
-        let waiting: Vec<_> = state.waiting.iter_mut().filter_map(Option::take).collect();
+        state.closed = Some(reason);
+        let pending: Vec<_> = state.pending.iter_mut().filter_map(Option::take).collect();
         drop(state);
-        drop(waiting);
+        drop(pending);
         self.freed.notify_waiters();
     }
 }
 
-/// Hands out completions until the connection is over.
-async fn listen(desk: Arc<Desk>, socket: UnixStream) {
-    let mut pace = Pace {
-        rule: Rule::default(),
+/// Delivers completions until the connection is closed.
+async fn run_doorbell_task(ring: Arc<SharedRing>, socket: UnixStream) {
+    let mut pace = AsyncPace {
+        rule: PollRule::default(),
         origin: Instant::now(),
     };
     loop {
-        if let Err(over) = pace.next(&desk, &socket).await {
-            // What was answered before the farewell is still there to be taken.
-            let last = desk.hand_out();
-            desk.end(last.err().unwrap_or(over));
+        if let Err(reason) = pace.wait_and_deliver(&ring, &socket).await {
+            // Completions from before the end of the connection can still be reaped.
+            let last = ring.deliver_completions();
+            ring.close(last.err().unwrap_or(reason));
             return;
         }
     }
 }
 
-/// The rule by which threads wait, for a task: it leaves its thread to other tasks between two looks.
-struct Pace {
-    rule: Rule,
+/// The polling rule of threads, for a task. The task yields its thread to other tasks between two polls.
+struct AsyncPace {
+    rule: PollRule,
     origin: Instant,
 }
 
-impl Pace {
-    async fn next(&mut self, desk: &Desk, socket: &UnixStream) -> Result<(), CallError> {
-        self.rule.begin(self.now());
-        while self.rule.step(self.now()) == Step::Poll {
-            if desk.hand_out()? > 0 {
-                self.rule.came(self.now());
+impl AsyncPace {
+    async fn wait_and_deliver(
+        &mut self,
+        ring: &SharedRing,
+        socket: &UnixStream,
+    ) -> Result<(), CallError> {
+        self.rule.begin_wait(self.now());
+        while self.rule.decide(self.now()) == PollDecision::Poll {
+            if ring.deliver_completions()? > 0 {
+                self.rule.work_came(self.now());
                 return Ok(());
             }
             tokio::task::yield_now().await;
         }
-        let sleep = desk.lock().end.fall_asleep();
-        if sleep == Sleep::Sound {
-            hear(socket).await?;
-            desk.lock().end.wake_up();
+        let sleep = ring.lock().end.fall_asleep();
+        if sleep == SleepAttempt::Asleep {
+            wait_doorbell(socket).await?;
+            ring.lock().end.wake_up();
         }
-        if desk.hand_out()? > 0 {
-            self.rule.came(self.now());
+        if ring.deliver_completions()? > 0 {
+            self.rule.work_came(self.now());
         }
         Ok(())
     }
@@ -442,20 +460,20 @@ impl Pace {
     }
 }
 
-/// Waits until the doorbell rings or the daemon says that it is over.
-async fn hear(socket: &UnixStream) -> Result<(), Farewell> {
+/// Waits until the daemon rings the doorbell or ends the connection.
+async fn wait_doorbell(socket: &UnixStream) -> Result<(), CloseReason> {
     let mut bytes = [0; 64];
     loop {
         let ready = socket.readable().await;
-        ready.map_err(|_| Farewell::HungUp)?;
+        ready.map_err(|_| CloseReason::HungUp)?;
         match socket.try_read(&mut bytes) {
-            Ok(0) => return Err(Farewell::HungUp),
+            Ok(0) => return Err(CloseReason::HungUp),
             Ok(count) => {
-                let farewell = bytes[..count].iter().find_map(|b| Farewell::of(*b));
-                return farewell.map_or(Ok(()), Err);
+                let reason = bytes[..count].iter().find_map(|b| CloseReason::of(*b));
+                return reason.map_or(Ok(()), Err);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(_) => return Err(Farewell::HungUp),
+            Err(_) => return Err(CloseReason::HungUp),
         }
     }
 }

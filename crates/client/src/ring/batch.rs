@@ -1,35 +1,35 @@
-//! Requests that travel together.
+//! Requests that the client sends together.
 
 use sublet_types::{ObjectId, PoolId};
 
 use super::client::Client;
 use super::client_end::Page;
 use super::layout::{Fault, Opcode, RUN_PAGES_MAX, Submission};
-use super::verbs::{self, CallError, Get, Key, Put, Run};
+use super::verbs::{self, CallError, GetOutcome, Key, PutOutcome, RunOutcome};
 
-/// Why nothing more can be added to a batch. Run it, and begin another.
+/// Why the batch takes no more requests. Run it, and begin another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// As many requests as the ring has entries.
+    /// The batch has as many requests as the ring has entries.
     #[error("the batch holds as many requests as the ring has entries: run it first")]
     Entries,
-    /// As many pages as the ring has page slots.
+    /// The batch has as many pages as the ring has page slots.
     #[error("the batch holds as many pages as the ring has page slots: run it first")]
     PageSlots,
-    /// Another process connected: see [`CallError::Forked`].
-    #[error("the ring is of the process that this one was forked from: connect here, too")]
+    /// Another process connected; see [`CallError::Forked`].
+    #[error("another process opened this ring and forked this one: connect in this process, too")]
     Forked,
-    /// Not a run of 1 to 64 pages.
+    /// A run has 1 to 64 pages.
     #[error("a run has 1 to {RUN_PAGES_MAX} pages")]
     Run,
 }
 
-/// A request of a batch: by it the answer is asked for.
+/// Names a request of a batch, to ask for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(usize);
 
 impl Ticket {
-    /// The request's place in its batch, from 0 on.
+    /// The request's place in its batch, counted from 0.
     pub fn place(self) -> usize {
         self.0
     }
@@ -40,8 +40,8 @@ impl Ticket {
     }
 }
 
-/// Requests that are gathered, to be run together. Their pages lie where daemon and client both see them, so
-/// nothing is copied on this side.
+/// Requests that are collected to run together. Their pages lie where daemon and client both see them, so the client
+/// copies nothing.
 #[derive(Debug)]
 pub struct Batch<'a> {
     client: &'a mut Client,
@@ -50,9 +50,9 @@ pub struct Batch<'a> {
 }
 
 impl Client {
-    /// Begins a batch: requests that travel together, with pages that are filled and read in place.
+    /// Begins a batch of requests that are sent together. You fill and read their pages in place.
     pub fn batch(&mut self) -> Batch<'_> {
-        self.begin();
+        self.begin_batch();
         Batch {
             slots_used: 0,
             is_forked: self.check() == Err(CallError::Forked),
@@ -62,7 +62,7 @@ impl Client {
 }
 
 impl<'a> Batch<'a> {
-    /// A batch that was left while requests were added, with as many page slots used.
+    /// Continues a batch that was left while requests were added, with as many page slots used.
     #[cfg(feature = "ffi")]
     pub(crate) fn resume(client: &'a mut Client, slots_used: u32) -> Batch<'a> {
         Batch {
@@ -72,14 +72,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Page slots used so far.
+    /// How many page slots are used so far.
     #[cfg(feature = "ffi")]
     pub(crate) fn slots_used(&self) -> u32 {
         self.slots_used
     }
 
-    /// Adds a put, and gives the page that it stores, to be filled. What it holds before that is whatever an earlier
-    /// request left.
+    /// Adds a put, and returns its page for you to fill. Until then the page holds whatever an earlier request left.
     ///
     /// # Errors
     ///
@@ -89,11 +88,11 @@ impl<'a> Batch<'a> {
         Ok((ticket, &mut pages[0]))
     }
 
-    /// Adds a put of `count` pages at indices that follow each other.
+    /// Adds a put of `count` pages at consecutive indices.
     ///
     /// # Errors
     ///
-    /// The batch is full, or that is no run.
+    /// The batch is full, or `count` is out of range.
     pub fn put_run(&mut self, first: Key, count: u32) -> Result<(Ticket, &mut [Page]), BatchError> {
         let (ticket, slot) = self.add_run(Opcode::Put, first, count)?;
         Ok((ticket, self.client.end_mut().pages_mut(slot, count)))
@@ -108,11 +107,11 @@ impl<'a> Batch<'a> {
         self.get_run(key, 1)
     }
 
-    /// Adds a get of `count` pages at indices that follow each other.
+    /// Adds a get of `count` pages at consecutive indices.
     ///
     /// # Errors
     ///
-    /// The batch is full, or that is no run.
+    /// The batch is full, or `count` is out of range.
     pub fn get_run(&mut self, first: Key, count: u32) -> Result<Ticket, BatchError> {
         self.add_run(Opcode::Get, first, count)
             .map(|(ticket, _)| ticket)
@@ -124,17 +123,17 @@ impl<'a> Batch<'a> {
     ///
     /// The batch is full.
     pub fn flush_page(&mut self, key: Key) -> Result<Ticket, BatchError> {
-        self.add(verbs::run(Opcode::FlushPage, key, 1, 0))
+        self.add(verbs::run_submission(Opcode::FlushPage, key, 1, 0))
     }
 
-    /// Adds a flush of `count` pages at indices that follow each other.
+    /// Adds a flush of `count` pages at consecutive indices.
     ///
     /// # Errors
     ///
-    /// The batch is full, or that is no run.
+    /// The batch is full, or `count` is out of range.
     pub fn flush_run(&mut self, first: Key, count: u32) -> Result<Ticket, BatchError> {
-        is_run(count)?;
-        self.add(verbs::run(Opcode::FlushPage, first, count, 0))
+        check_run(count)?;
+        self.add(verbs::run_submission(Opcode::FlushPage, first, count, 0))
     }
 
     /// Adds a flush of an object.
@@ -146,23 +145,23 @@ impl<'a> Batch<'a> {
         self.add(verbs::flush_object(pool, object))
     }
 
-    /// How many requests it holds.
+    /// How many requests the batch holds.
     pub fn len(&self) -> usize {
-        self.client.added()
+        self.client.batch_len()
     }
 
-    /// Whether it holds none.
+    /// Whether the batch holds no request.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Runs all requests, in the order in which they were added, and waits until all are answered.
+    /// Runs all requests, in the order in which they were added. Waits until all are answered.
     ///
     /// # Errors
     ///
-    /// The connection is over. What a request came to by itself is asked of the [`Answers`].
+    /// The connection is closed. Ask the [`Answers`] for the outcome of a single request.
     pub fn run(self) -> Result<Answers<'a>, CallError> {
-        self.client.ask()?;
+        self.client.run_batch()?;
         Ok(Answers {
             client: self.client,
         })
@@ -174,12 +173,12 @@ impl<'a> Batch<'a> {
         first: Key,
         count: u32,
     ) -> Result<(Ticket, u32), BatchError> {
-        is_run(count)?;
+        check_run(count)?;
         let slot = self.slots_used;
         if !self.client.shape().has_slots(slot, count) {
             return Err(BatchError::PageSlots);
         }
-        let ticket = self.add(verbs::run(opcode, first, count, slot))?;
+        let ticket = self.add(verbs::run_submission(opcode, first, count, slot))?;
         self.slots_used += count;
         Ok((ticket, slot))
     }
@@ -191,18 +190,18 @@ impl<'a> Batch<'a> {
         if self.len() >= self.client.end().room() as usize {
             return Err(BatchError::Entries);
         }
-        Ok(Ticket(self.client.add(submission)))
+        Ok(Ticket(self.client.add_submission(submission)))
     }
 }
 
-pub(super) fn is_run(count: u32) -> Result<(), BatchError> {
+pub(super) fn check_run(count: u32) -> Result<(), BatchError> {
     match (1..=RUN_PAGES_MAX).contains(&count) {
         true => Ok(()),
         false => Err(BatchError::Run),
     }
 }
 
-/// What a batch came to. Pages that were hit are read in place, until the next request.
+/// The answers of a batch. You read pages that hit in place, until the next request.
 #[derive(Debug)]
 pub struct Answers<'a> {
     client: &'a mut Client,
@@ -210,45 +209,45 @@ pub struct Answers<'a> {
 
 #[cfg(feature = "ffi")]
 impl<'a> Answers<'a> {
-    /// The answers of the batch that a client ran last.
+    /// The answers of the client's last batch.
     pub(crate) fn of(client: &'a mut Client) -> Answers<'a> {
         Answers { client }
     }
 
     /// Whether a request is a get.
     pub(crate) fn is_get(&self, ticket: Ticket) -> bool {
-        let asked = self.client.asked(ticket.0);
-        asked.is_some_and(|asked| asked.opcode == Opcode::Get as u16)
+        let submission = self.client.submission(ticket.0);
+        submission.is_some_and(|submission| submission.opcode == Opcode::Get as u16)
     }
 }
 
 impl Answers<'_> {
-    /// What became of a put.
+    /// The outcome of a put.
     ///
     /// # Errors
     ///
     /// The request was wrong.
-    pub fn put(&self, ticket: Ticket) -> Result<Put, CallError> {
+    pub fn put(&self, ticket: Ticket) -> Result<PutOutcome, CallError> {
         self.run(ticket).map(|run| run.put())
     }
 
-    /// What became of a get.
+    /// The outcome of a get.
     ///
     /// # Errors
     ///
     /// The request was wrong.
-    pub fn get(&self, ticket: Ticket) -> Result<Get, CallError> {
+    pub fn get(&self, ticket: Ticket) -> Result<GetOutcome, CallError> {
         self.run(ticket).map(|run| run.get())
     }
 
-    /// What became of a run, or of a flush.
+    /// The outcome of a run, or of a flush.
     ///
     /// # Errors
     ///
     /// The request was wrong.
-    pub fn run(&self, ticket: Ticket) -> Result<Run, CallError> {
-        let completion = self.client.heard(ticket.0);
-        verbs::run_of(completion.ok_or(CallError::Faulty(Fault::Run))?)
+    pub fn run(&self, ticket: Ticket) -> Result<RunOutcome, CallError> {
+        let completion = self.client.completion(ticket.0);
+        verbs::run_outcome(completion.ok_or(CallError::Faulty(Fault::Run))?)
     }
 
     /// The page of a get that hit.
@@ -256,13 +255,16 @@ impl Answers<'_> {
         self.page_of_run(ticket, 0)
     }
 
-    /// Page `n` of a get's run, if that hit.
+    /// Page `n` of a get's run, if it hit.
     pub fn page_of_run(&self, ticket: Ticket, n: usize) -> Option<&Page> {
-        let asked = self.client.asked(ticket.0)?;
-        if asked.opcode != Opcode::Get as u16 || !self.run(ticket).ok()?.is_done(n) {
+        let submission = self.client.submission(ticket.0)?;
+        if submission.opcode != Opcode::Get as u16 || !self.run(ticket).ok()?.is_done(n) {
             return None;
         }
-        let slots = self.client.end().pages(asked.page_slot, asked.count);
+        let slots = self
+            .client
+            .end()
+            .pages(submission.page_slot, submission.count);
         slots.get(n)
     }
 }

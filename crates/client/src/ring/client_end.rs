@@ -1,5 +1,5 @@
-//! A client's end of a ring: writes submissions, fills and reads page slots, takes completions. The
-//! daemon is trusted with the pages; its numbers are checked all the same.
+//! A client's end of a ring. It writes submissions, fills and reads page slots, and takes completions. The client
+//! trusts the daemon with the pages, but checks the daemon's numbers.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,20 +7,20 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::SealFlags;
 
-use super::bell::{self, Bell, Sleep};
+use super::doorbell::{self, SleepAttempt, Wakeup};
 use super::layout::{Completion, SLOT_BYTES, Shape, Submission, at};
-use super::mapped::Mapped;
+use super::mapped::SharedMapping;
 
 /// A page as it lies in a slot.
 pub type Page = [u8; SLOT_BYTES];
 
-/// Why a file of memory is no ring.
+/// Why a memory file is no ring.
 #[derive(Debug, thiserror::Error)]
-pub enum NoRing {
-    /// The kernel does not map it.
+pub enum InvalidRing {
+    /// The kernel does not map the file.
     #[error("cannot map the ring: {0}")]
     Map(#[from] io::Error),
-    /// It does not begin as a ring of that shape does, or could shrink.
+    /// The file does not begin like a ring of that shape, or it could shrink.
     #[error("what the daemon sent is no ring of the agreed shape and version")]
     Wrong,
 }
@@ -28,23 +28,23 @@ pub enum NoRing {
 /// A client's end of one ring.
 #[derive(Debug)]
 pub(super) struct ClientEnd {
-    mapped: Mapped,
+    mapped: SharedMapping,
     shape: Shape,
     sq_tail: u32,
     cq_head: u32,
 }
 
 impl ClientEnd {
-    /// The end that belongs to a ring's file of memory.
-    pub(super) fn open(file: impl AsFd, shape: Shape) -> Result<ClientEnd, NoRing> {
+    /// Maps the memory file of a ring.
+    pub(super) fn open(file: impl AsFd, shape: Shape) -> Result<ClientEnd, InvalidRing> {
         let seals = rustix::fs::fcntl_get_seals(&file).map_err(io::Error::from)?;
         let bytes = rustix::fs::fstat(&file).map_err(io::Error::from)?.st_size;
         if !seals.contains(SealFlags::SHRINK) || bytes as u64 != shape.bytes() as u64 {
-            return Err(NoRing::Wrong);
+            return Err(InvalidRing::Wrong);
         }
-        let mapped = Mapped::new(file, shape.bytes())?;
+        let mapped = SharedMapping::new(file, shape.bytes())?;
         if mapped.load::<32>(0) != shape.preamble() {
-            return Err(NoRing::Wrong);
+            return Err(InvalidRing::Wrong);
         }
         Ok(ClientEnd {
             mapped,
@@ -63,13 +63,12 @@ impl ClientEnd {
         self.shape.entries() - self.under_way()
     }
 
-    /// Submissions whose completions were not taken yet.
+    /// How many submissions have completions that were not taken yet.
     pub(super) fn under_way(&self) -> u32 {
         self.sq_tail.wrapping_sub(self.cq_head)
     }
 
-    /// Writes a submission, for which there must be room. The daemon sees it after
-    /// [`publish`](ClientEnd::publish).
+    /// Writes a submission. There must be room for it. The daemon sees it after [`publish`](ClientEnd::publish).
     pub(super) fn submit(&mut self, submission: &Submission) {
         assert!(self.room() > 0, "at most `entries` are under way");
         let at = self.shape.submission_at(self.sq_tail);
@@ -77,19 +76,19 @@ impl ClientEnd {
         self.sq_tail = self.sq_tail.wrapping_add(1);
     }
 
-    /// Lets the daemon see what was submitted; says whether it wants to be rung.
-    pub(super) fn publish(&self) -> Bell {
+    /// Lets the daemon see the submissions. Returns whether the daemon wants its doorbell rung.
+    pub(super) fn publish(&self) -> Wakeup {
         let tail = self.mapped.word(at::SQ_TAIL);
         tail.store(self.sq_tail, Ordering::Release);
-        bell::after_publishing(self.mapped.word(at::DAEMON_SLEEPS))
+        doorbell::after_publishing(self.mapped.word(at::DAEMON_SLEEPS))
     }
 
-    /// Whether [`reap`](ClientEnd::reap) would bring something.
+    /// Whether [`reap`](ClientEnd::reap) would return a completion.
     pub(super) fn has_completions(&self) -> bool {
         self.mapped.word(at::CQ_TAIL).load(Ordering::Acquire) != self.cq_head
     }
 
-    /// The next completion.
+    /// Takes the next completion.
     pub(super) fn reap(&mut self) -> Option<Completion> {
         if self.under_way() == 0 || !self.has_completions() {
             return None;
@@ -103,17 +102,17 @@ impl ClientEnd {
     }
 
     /// Says that this end sleeps from now on, unless there are completions after all.
-    pub(super) fn fall_asleep(&self) -> Sleep {
+    pub(super) fn fall_asleep(&self) -> SleepAttempt {
         let word = self.mapped.word(at::CLIENT_SLEEPS);
-        bell::fall_asleep(word, || self.has_completions())
+        doorbell::fall_asleep(word, || self.has_completions())
     }
 
     /// Says that this end is awake.
     pub(super) fn wake_up(&self) {
-        bell::wake_up(self.mapped.word(at::CLIENT_SLEEPS));
+        doorbell::wake_up(self.mapped.word(at::CLIENT_SLEEPS));
     }
 
-    /// Page slots, to look at.
+    /// Page slots, to read.
     pub(super) fn pages(&self, first: u32, count: u32) -> &[Page] {
         self.mapped.pages(self.shape.slot_at(first), count as usize)
     }

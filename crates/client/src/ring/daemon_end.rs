@@ -1,5 +1,5 @@
-//! The daemon's end of a ring: takes submissions, copies pages, writes completions. Whatever the client
-//! writes, this end stays within the ring's shape, which it keeps for itself and never reads back.
+//! The daemon's end of a ring. It takes submissions, copies pages and writes completions. Whatever the client writes,
+//! this end stays within the ring's shape. It keeps the shape for itself and never reads it back.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,38 +8,38 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
-use super::bell::{self, Bell, Sleep};
+use super::doorbell::{self, SleepAttempt, Wakeup};
 use super::layout::{Completion, SLOT_BYTES, Shape, Submission, at};
-use super::mapped::Mapped;
+use super::mapped::SharedMapping;
 
-/// An index that no honest client writes: after it nothing in the ring can be believed.
+/// An index that no honest client writes. After it, nothing in the ring can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Garbage {
-    /// More entries submitted than the queue has places.
+pub enum CorruptIndex {
+    /// The client submitted more entries than the queue has room for.
     #[error("the ring's sq_tail is {tail} when {taken} entries were taken: at most {entries} fit")]
     SubmissionTail {
-        /// What stands there.
+        /// The index in the ring.
         tail: u32,
-        /// Entries taken so far.
+        /// How many entries were taken so far.
         taken: u32,
-        /// The queue's places.
+        /// How many entries the queue has.
         entries: u32,
     },
-    /// More completions taken than were written.
+    /// The client took more completions than were written.
     #[error("the ring's cq_head is {head} when {written} completions were written")]
     CompletionHead {
-        /// What stands there.
+        /// The index in the ring.
         head: u32,
-        /// Completions written so far.
+        /// How many completions were written so far.
         written: u32,
     },
 }
 
-/// A place in the page area that is known to be there.
+/// A page slot that the ring is known to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSlot(u32);
 
-/// Page slots that follow each other.
+/// Consecutive page slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRun {
     first: u32,
@@ -47,12 +47,12 @@ pub struct SlotRun {
 }
 
 impl SlotRun {
-    /// Them, one after the other.
+    /// The slots, one after the other.
     pub fn slots(self) -> impl Iterator<Item = PageSlot> {
         (self.first..self.first + self.count).map(PageSlot)
     }
 
-    /// How many.
+    /// How many slots.
     pub fn count(self) -> u32 {
         self.count
     }
@@ -61,27 +61,27 @@ impl SlotRun {
 /// The daemon's end of one ring.
 #[derive(Debug)]
 pub struct DaemonEnd {
-    mapped: Mapped,
+    mapped: SharedMapping,
     shape: Shape,
     sq_head: u32,
-    /// The client's tail when it was last read and believed.
+    /// The client's tail when it was last read and checked.
     sq_tail_seen: u32,
     cq_tail: u32,
     cq_published: u32,
-    /// The client's head when it was last read and believed.
+    /// The client's head when it was last read and checked.
     cq_head_seen: u32,
 }
 
 impl DaemonEnd {
-    /// Makes a ring, and the file of memory for the client: sealed, so that it stays as long as it is and
-    /// no access can fail.
+    /// Makes a ring, and the memory file for the client. The file is sealed, so it keeps its length and no access can
+    /// fail.
     pub fn create(shape: Shape) -> io::Result<(DaemonEnd, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("sublet-ring", flags)?;
         rustix::fs::ftruncate(&file, shape.bytes() as u64)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
-        let mapped = Mapped::new(file.as_fd(), shape.bytes())?;
+        let mapped = SharedMapping::new(file.as_fd(), shape.bytes())?;
         mapped.store(0, &shape.preamble());
         let end = DaemonEnd {
             mapped,
@@ -100,18 +100,18 @@ impl DaemonEnd {
         self.shape
     }
 
-    /// Whether [`take`](DaemonEnd::take) would bring something: an entry with room for its completion, or garbage.
+    /// Whether [`dequeue`](DaemonEnd::dequeue) would return something: an entry whose completion has room, or an error.
     pub fn has_work(&self) -> bool {
         let submitted = self.sq_tail_seen != self.sq_head || self.load(at::SQ_TAIL) != self.sq_head;
         submitted && (self.has_room() || self.load(at::CQ_HEAD) != self.cq_head_seen)
     }
 
-    /// The next submission, copied out of the ring; none where there is none, or no room for its completion.
-    pub fn take(&mut self) -> Result<Option<Submission>, Garbage> {
-        if self.sq_tail_seen == self.sq_head && !self.see_tail()? {
+    /// Takes the next submission, copied out of the ring. `None` if there is none, or no room for its completion.
+    pub fn dequeue(&mut self) -> Result<Option<Submission>, CorruptIndex> {
+        if self.sq_tail_seen == self.sq_head && !self.refresh_tail()? {
             return Ok(None);
         }
-        if !self.has_room() && !self.see_head()? {
+        if !self.has_room() && !self.refresh_head()? {
             return Ok(None);
         }
         let at = self.shape.submission_at(self.sq_head);
@@ -120,8 +120,8 @@ impl DaemonEnd {
         Ok(Some(submission))
     }
 
-    /// Writes a completion, which the client sees after [`publish`](DaemonEnd::publish). One for each
-    /// submission taken, no more: that is what keeps within the queue.
+    /// Writes a completion. The client sees it after [`publish`](DaemonEnd::publish). Write exactly one per submission,
+    /// so that the queue never overflows.
     pub fn complete(&mut self, completion: &Completion) {
         debug_assert_ne!(self.cq_tail, self.sq_head, "one for each submission");
         let at = self.shape.completion_at(self.cq_tail);
@@ -129,53 +129,53 @@ impl DaemonEnd {
         self.cq_tail = self.cq_tail.wrapping_add(1);
     }
 
-    /// Completions that were written and not yet published.
+    /// How many completions were written and not published yet.
     pub fn unpublished(&self) -> u32 {
         self.cq_tail.wrapping_sub(self.cq_published)
     }
 
-    /// Lets the client see what was written; says whether it wants to be rung.
-    pub fn publish(&mut self) -> Bell {
+    /// Lets the client see the completions. Returns whether the client wants its doorbell rung.
+    pub fn publish(&mut self) -> Wakeup {
         if self.unpublished() == 0 {
-            return Bell::Quiet;
+            return Wakeup::NotNeeded;
         }
         self.cq_published = self.cq_tail;
         let taken = self.mapped.word(at::SQ_HEAD);
         taken.store(self.sq_head, Ordering::Relaxed);
         let tail = self.mapped.word(at::CQ_TAIL);
         tail.store(self.cq_tail, Ordering::Release);
-        bell::after_publishing(self.mapped.word(at::CLIENT_SLEEPS))
+        doorbell::after_publishing(self.mapped.word(at::CLIENT_SLEEPS))
     }
 
     /// Says that this end sleeps from now on, unless there is work after all.
-    pub fn fall_asleep(&self) -> Sleep {
+    pub fn fall_asleep(&self) -> SleepAttempt {
         let word = self.mapped.word(at::DAEMON_SLEEPS);
-        bell::fall_asleep(word, || self.has_work())
+        doorbell::fall_asleep(word, || self.has_work())
     }
 
     /// Says that this end is awake.
     pub fn wake_up(&self) {
-        bell::wake_up(self.mapped.word(at::DAEMON_SLEEPS));
+        doorbell::wake_up(self.mapped.word(at::DAEMON_SLEEPS));
     }
 
-    /// `count` page slots from `first` on; none where the ring does not have all of them.
+    /// `count` page slots from `first` on. `None` if the ring does not have all of them.
     pub fn slots(&self, first: u32, count: u32) -> Option<SlotRun> {
         let has = self.shape.has_slots(first, count);
         has.then_some(SlotRun { first, count })
     }
 
-    /// Copies a page out of its slot, as it is at this moment; the client may change it meanwhile.
+    /// Copies a page out of its slot as it is now. The client may change it meanwhile.
     pub fn read_page(&self, slot: PageSlot, page: &mut [u8]) {
         let bytes = page.len().min(SLOT_BYTES);
         let at = self.shape.slot_at(slot.0);
         self.mapped.copy_out(at, &mut page[..bytes]);
     }
 
-    /// Where a page's bytes lie in its slot, for as long as this end is there; the client may write to them all the
-    /// while.
-    pub fn page_place(&self, slot: PageSlot) -> NonNull<[u8; SLOT_BYTES]> {
+    /// Where a page's bytes lie in its slot. The pointer is valid as long as this end exists. The client may write to
+    /// the bytes all the while.
+    pub fn page_pointer(&self, slot: PageSlot) -> NonNull<[u8; SLOT_BYTES]> {
         let at = self.shape.slot_at(slot.0);
-        self.mapped.place(at, SLOT_BYTES).cast()
+        self.mapped.pointer(at, SLOT_BYTES).cast()
     }
 
     /// Copies a page into its slot.
@@ -189,17 +189,17 @@ impl DaemonEnd {
         self.mapped.word(at).load(Ordering::Acquire)
     }
 
-    /// Whether the completion queue has room for one more than those of all that was taken, as far as
-    /// was seen.
+    /// Whether the completion queue has room for one more completion than those of all submissions taken, as far as
+    /// this end has seen.
     fn has_room(&self) -> bool {
         self.sq_head.wrapping_sub(self.cq_head_seen) < self.shape.entries()
     }
 
-    fn see_tail(&mut self) -> Result<bool, Garbage> {
+    fn refresh_tail(&mut self) -> Result<bool, CorruptIndex> {
         let tail = self.load(at::SQ_TAIL);
         let (taken, entries) = (self.sq_head, self.shape.entries());
         if tail.wrapping_sub(taken) > entries {
-            return Err(Garbage::SubmissionTail {
+            return Err(CorruptIndex::SubmissionTail {
                 tail,
                 taken,
                 entries,
@@ -209,12 +209,12 @@ impl DaemonEnd {
         Ok(tail != taken)
     }
 
-    fn see_head(&mut self) -> Result<bool, Garbage> {
+    fn refresh_head(&mut self) -> Result<bool, CorruptIndex> {
         let head = self.load(at::CQ_HEAD);
         let written = self.cq_published;
         let before = written.wrapping_sub(self.cq_head_seen);
         if written.wrapping_sub(head) > before {
-            return Err(Garbage::CompletionHead { head, written });
+            return Err(CorruptIndex::CompletionHead { head, written });
         }
         self.cq_head_seen = head;
         Ok(self.has_room())

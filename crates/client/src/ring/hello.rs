@@ -6,11 +6,12 @@
 //!                              and two descriptors: the ring's memory, and the daemon's doorbell (an eventfd)
 //! ```
 //!
-//! The client says how large a ring it would like, the daemon how large it is. An answer other than 0 is a
-//! [`Rejection`], comes without descriptors and ends the connection; so does a version that the daemon does not speak.
+//! The client says how large a ring it would like, and the daemon says how large it is. An answer other than 0 is a
+//! [`Rejection`]. It comes without descriptors and ends the connection. A version that the daemon does not speak ends
+//! the connection as well.
 //!
-//! From then on the client sends nothing. Each byte that the daemon sends is the client's doorbell (0) or
-//! says why the daemon ends the connection ([`Farewell`]).
+//! From then on the client sends nothing. Each byte that the daemon sends rings the client's doorbell (0), or says why
+//! the daemon ends the connection ([`CloseReason`]).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -25,34 +26,34 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::client_end::{ClientEnd, NoRing};
+use super::client_end::{ClientEnd, InvalidRing};
 use super::layout::{MAGIC, Shape, VERSION};
 
-/// Bytes of either greeting.
+/// Bytes of each greeting.
 pub const HELLO_BYTES: usize = 32;
 
-/// How long a client waits to be answered.
+/// How long a client waits for the daemon's greeting.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The byte on the socket that is a doorbell.
-pub const RUNG: u8 = 0;
+/// The byte on the socket that rings the client's doorbell.
+pub const DOORBELL_BYTE: u8 = 0;
 
-/// Why a daemon lets somebody not in.
+/// Why the daemon rejects a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u32)]
 pub enum Rejection {
     /// The client speaks another version.
     #[error("the daemon speaks version {VERSION} of the ring only")]
     Version = 1,
-    /// The user may not.
+    /// The user may not connect.
     #[error(
         "this user may not use the ring: add its uid to `allow_uids` of the listener in the daemon's config"
     )]
     NotAllowed = 2,
-    /// As many connections as the listener takes.
+    /// The listener has as many connections as it takes.
     #[error("the listener has as many connections as it takes")]
     TooMany = 3,
-    /// No memory or descriptor left.
+    /// The daemon has no memory or descriptor left.
     #[error("the daemon has no memory or descriptor left for a ring")]
     Exhausted = 4,
     /// The greeting makes no sense.
@@ -61,7 +62,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// The one of this number.
+    /// The rejection of this number.
     pub fn of(number: u32) -> Option<Rejection> {
         Some(match number {
             1 => Rejection::Version,
@@ -77,36 +78,36 @@ impl Rejection {
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u8)]
-pub enum Farewell {
+pub enum CloseReason {
     /// The daemon stops.
     #[error("the daemon stopped")]
     Stopping = 1,
-    /// An index in the ring that cannot be.
+    /// The ring holds an impossible index.
     #[error(
         "the daemon found an impossible index in the ring's header: something wrote over it, or this client has a bug"
     )]
     Garbage = 2,
-    /// Bytes on the socket after the greeting.
+    /// The client sent bytes after the greeting.
     #[error("the daemon was sent bytes on the ring's socket after the greeting")]
     Chatter = 3,
     /// The greeting did not come in time.
     #[error("the greeting came too late")]
     Late = 4,
-    /// It hung up without a word: it was killed, or an older one.
+    /// The daemon hung up without a reason: it was killed, or it is an older one.
     #[error("the daemon hung up")]
     HungUp = 255,
 }
 
-impl Farewell {
-    /// The farewell of a byte on the socket; none for a doorbell.
-    pub fn of(byte: u8) -> Option<Farewell> {
+impl CloseReason {
+    /// The reason that a byte on the socket stands for. `None` for a doorbell.
+    pub fn of(byte: u8) -> Option<CloseReason> {
         Some(match byte {
-            RUNG => return None,
-            1 => Farewell::Stopping,
-            2 => Farewell::Garbage,
-            3 => Farewell::Chatter,
-            4 => Farewell::Late,
-            _ => Farewell::HungUp,
+            DOORBELL_BYTE => return None,
+            1 => CloseReason::Stopping,
+            2 => CloseReason::Garbage,
+            3 => CloseReason::Chatter,
+            4 => CloseReason::Late,
+            _ => CloseReason::HungUp,
         })
     }
 }
@@ -117,39 +118,39 @@ pub enum ConnectError {
     /// Nobody listens there.
     #[error("no ring at {path}: {source}")]
     Unreachable {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The daemon said no.
+    /// The daemon rejected the client.
     #[error("{0}")]
     Rejected(#[from] Rejection),
-    /// What answers is no daemon, or one of another version.
+    /// The other side is no daemon, or one of another version.
     #[error("what answers at {0} is no ring of this version")]
     Garbled(PathBuf),
     /// The ring cannot be used.
     #[error(transparent)]
-    NoRing(#[from] NoRing),
+    NoRing(#[from] InvalidRing),
 }
 
-/// What a client would like.
+/// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// How large a ring.
+    /// How large a ring it would like.
     pub wish: Shape,
 }
 
 impl Hello {
-    /// As it is sent.
+    /// The bytes that the client sends.
     pub fn to_bytes(self) -> [u8; HELLO_BYTES] {
         greeting([VERSION, self.wish.entries(), self.wish.page_slots(), 0], 0)
     }
 
-    /// What these bytes say, unless they make no sense.
+    /// Parses the bytes, unless they make no sense.
     pub fn of(bytes: &[u8; HELLO_BYTES]) -> Result<Hello, Rejection> {
         let ([version, entries, page_slots, zero], zeros) =
-            numbers(bytes).ok_or(Rejection::Garbled)?;
+            parse_words(bytes).ok_or(Rejection::Garbled)?;
         if version != VERSION {
             return Err(Rejection::Version);
         }
@@ -161,10 +162,10 @@ impl Hello {
     }
 }
 
-/// What the daemon says to that.
-pub type Answer = Result<Shape, Rejection>;
+/// The daemon's reply to the greeting.
+pub type HelloReply = Result<Shape, Rejection>;
 
-fn answer_bytes(answer: Answer) -> [u8; HELLO_BYTES] {
+fn answer_bytes(answer: HelloReply) -> [u8; HELLO_BYTES] {
     match answer {
         Ok(shape) => greeting(
             [VERSION, 0, shape.entries(), shape.page_slots()],
@@ -174,9 +175,9 @@ fn answer_bytes(answer: Answer) -> [u8; HELLO_BYTES] {
     }
 }
 
-/// The answer that these bytes say; none where they make no sense.
-fn answer_of(bytes: &[u8; HELLO_BYTES]) -> Option<Answer> {
-    let ([version, answer, entries, page_slots], ring_bytes) = numbers(bytes)?;
+/// Parses the reply. `None` if the bytes make no sense.
+fn answer_of(bytes: &[u8; HELLO_BYTES]) -> Option<HelloReply> {
+    let ([version, answer, entries, page_slots], ring_bytes) = parse_words(bytes)?;
     if answer != 0 {
         return Rejection::of(answer).map(Err);
     }
@@ -195,7 +196,7 @@ fn greeting(words: [u32; 4], last: u64) -> [u8; HELLO_BYTES] {
     bytes
 }
 
-fn numbers(bytes: &[u8; HELLO_BYTES]) -> Option<([u32; 4], u64)> {
+fn parse_words(bytes: &[u8; HELLO_BYTES]) -> Option<([u32; 4], u64)> {
     let (magic, rest) = bytes.split_first_chunk::<8>()?;
     let (words, last) = rest.split_first_chunk::<16>()?;
     let mut numbers = [0; 4];
@@ -206,42 +207,42 @@ fn numbers(bytes: &[u8; HELLO_BYTES]) -> Option<([u32; 4], u64)> {
     (*magic == MAGIC).then_some((numbers, last))
 }
 
-/// Lets a client in: sends it the ring and the daemon's doorbell. Never blocks.
-pub fn let_in(
+/// Accepts a client: sends it the ring and the daemon's doorbell. Never blocks.
+pub fn accept(
     socket: impl AsFd,
     shape: Shape,
     memory: BorrowedFd<'_>,
-    bell: BorrowedFd<'_>,
+    doorbell: BorrowedFd<'_>,
 ) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [memory, bell];
+    let descriptors = [memory, doorbell];
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
     send(socket, &answer_bytes(Ok(shape)), &mut control)
 }
 
-/// Turns a client away. Never blocks.
-pub fn turn_away(socket: impl AsFd, rejection: Rejection) -> io::Result<()> {
+/// Rejects a client. Never blocks.
+pub fn reject(socket: impl AsFd, rejection: Rejection) -> io::Result<()> {
     let mut none = SendAncillaryBuffer::default();
     send(socket, &answer_bytes(Err(rejection)), &mut none)
 }
 
 /// Rings a client's doorbell. Never blocks: a socket that takes no more bytes has rung often enough.
-pub fn ring(socket: impl AsFd) {
-    say(socket, RUNG);
+pub fn ring_doorbell(socket: impl AsFd) {
+    send_byte(socket, DOORBELL_BYTE);
 }
 
-/// Says why the connection ends, if the socket still takes it. Never blocks.
-pub fn part(socket: impl AsFd, farewell: Farewell) {
-    say(socket, farewell as u8);
+/// Says why the connection ends, if the socket still takes a byte. Never blocks.
+pub fn send_close_reason(socket: impl AsFd, reason: CloseReason) {
+    send_byte(socket, reason as u8);
 }
 
-fn say(socket: impl AsFd, byte: u8) {
+fn send_byte(socket: impl AsFd, byte: u8) {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let _ = rustix::net::send(socket, &[byte], flags);
 }
 
-/// A socket that takes only a part of so few bytes is in no state to go on with.
+/// Sends a greeting. A socket that takes only a part of so few bytes is of no further use.
 fn send(
     socket: impl AsFd,
     bytes: &[u8],
@@ -254,43 +255,47 @@ fn send(
     }
 }
 
-/// What a client has when it was let in.
+/// What a client has after the daemon accepted it.
 #[derive(Debug)]
-pub(super) struct Joined {
+pub(super) struct EstablishedConnection {
     pub(super) socket: UnixStream,
     pub(super) end: ClientEnd,
-    pub(super) bell: OwnedFd,
+    pub(super) doorbell: OwnedFd,
 }
 
-/// Opens a connection at `path`; blocks.
-pub(super) fn connect(path: &Path, wish: Shape) -> Result<Joined, ConnectError> {
+/// Connects to `path`. This blocks.
+pub(super) fn connect(path: &Path, wish: Shape) -> Result<EstablishedConnection, ConnectError> {
     let unreachable = |source| ConnectError::Unreachable {
         path: path.to_owned(),
         source,
     };
     let garbled = || ConnectError::Garbled(path.to_owned());
     let socket = UnixStream::connect(path).map_err(unreachable)?;
-    let (answer, descriptors) = exchange(&socket, Hello { wish }).map_err(unreachable)?;
+    let (answer, descriptors) = handshake(&socket, Hello { wish }).map_err(unreachable)?;
     let shape = answer_of(&answer).ok_or_else(garbled)??;
-    let [memory, bell] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| garbled())?;
+    let [memory, doorbell] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| garbled())?;
     let end = ClientEnd::open(memory, shape)?;
-    Ok(Joined { socket, end, bell })
+    Ok(EstablishedConnection {
+        socket,
+        end,
+        doorbell,
+    })
 }
 
-fn exchange(socket: &UnixStream, hello: Hello) -> io::Result<([u8; HELLO_BYTES], Vec<OwnedFd>)> {
+fn handshake(socket: &UnixStream, hello: Hello) -> io::Result<([u8; HELLO_BYTES], Vec<OwnedFd>)> {
     socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
     let sent = rustix::net::send(socket, &hello.to_bytes(), SendFlags::NOSIGNAL);
     match sent {
-        // Who is turned away at the door hears why all the same.
+        // A client that is rejected at once can still read why.
         Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => {}
         Err(error) => return Err(error.into()),
     }
-    let heard = hear(socket)?;
+    let reply = receive_reply(socket)?;
     socket.set_read_timeout(None)?;
-    Ok(heard)
+    Ok(reply)
 }
 
-fn hear(socket: &UnixStream) -> io::Result<([u8; HELLO_BYTES], Vec<OwnedFd>)> {
+fn receive_reply(socket: &UnixStream) -> io::Result<([u8; HELLO_BYTES], Vec<OwnedFd>)> {
     let mut bytes = [0; HELLO_BYTES];
     let mut descriptors = Vec::new();
     let mut filled = 0;
@@ -362,10 +367,14 @@ mod tests {
 
     #[test]
     fn bytes_on_the_socket_mean_something() {
-        assert_eq!(Farewell::of(RUNG), None);
-        for farewell in [Farewell::Stopping, Farewell::Garbage, Farewell::Chatter] {
-            assert_eq!(Farewell::of(farewell as u8), Some(farewell));
+        assert_eq!(CloseReason::of(DOORBELL_BYTE), None);
+        for reason in [
+            CloseReason::Stopping,
+            CloseReason::Garbage,
+            CloseReason::Chatter,
+        ] {
+            assert_eq!(CloseReason::of(reason as u8), Some(reason));
         }
-        assert_eq!(Farewell::of(77), Some(Farewell::HungUp));
+        assert_eq!(CloseReason::of(77), Some(CloseReason::HungUp));
     }
 }

@@ -1,6 +1,6 @@
-//! Every byte that daemon and client share, described once. All numbers are little-endian.
+//! Every byte that daemon and client share. All numbers are little-endian.
 //!
-//! The daemon makes one file of memory for each connection; both sides map all of it:
+//! The daemon makes one memory file per connection, and both sides map all of it:
 //!
 //! ```text
 //!        0 ┌──────────────────────────┐
@@ -14,7 +14,7 @@
 //!          └──────────────────────────┘
 //! ```
 //!
-//! The header. Each index has two cache lines for itself, since processors fetch lines in pairs:
+//! The header. Each index has two cache lines of its own, because processors fetch lines in pairs:
 //!
 //! ```text
 //!        0  magic "SUBLETRG"      8  version u32         12  entries u32     16  page_slots u32
@@ -27,8 +27,8 @@
 //!      768  daemon_sleeps u32   1: the daemon wants the doorbell rung
 //! ```
 //!
-//! Indices count without end and wrap at 2³²; an entry's place is its number modulo `entries`, a power of
-//! two. A client has at most `entries` submissions under way, so the completion queue never overflows.
+//! Indices count without end and wrap at 2³². An entry's place is its number modulo `entries`, a power of two. A client
+//! has at most `entries` submissions under way, so the completion queue never overflows.
 //!
 //! A submission, 64 bytes:
 //!
@@ -55,27 +55,30 @@
 //!       16  first u64      24  second u64
 //! ```
 //!
-//! `token` and `opcode` are the submission's, even where the opcode is unknown. `outcome` is 0 or a
-//! [`Refusal`] or [`Fault`]. For a put, bit n of `first` says that page n of the run was stored and bit n of `second` that
-//! it replaced another; for a get, bit n of `first` says that page n was hit. For a pool's creation `first` is its
-//! handle, slot in the low half and generation in the high.
+//! `token` and `opcode` are those of the submission, even if the opcode is unknown. `outcome` is 0, a [`Refusal`] or a
+//! [`Fault`].
 //!
-//! Doorbells: who is about to sleep sets its word, looks at the queue once more, and sleeps. Who has moved
-//! a tail changes the other's word from 1 to 0, and rings only if it was 1. The client rings by an
-//! eventfd that the daemon only ever polls; the daemon rings by a byte on the connection's socket, because
-//! a client could make a write to a shared eventfd block.
+//! - For a put, bit n of `first` says that page n of the run was stored. Bit n of `second` says that it replaced
+//!   another.
+//! - For a get, bit n of `first` says that page n hit.
+//! - For a new pool, `first` is its handle: the slot in the low half, the generation in the high half.
+//!
+//! Doorbells: an end that is about to sleep sets its word, looks at the queue once more, and sleeps. An end that has
+//! moved a tail changes the other end's word from 1 to 0, and rings only if the word was 1. The client rings by an
+//! eventfd, which the daemon only polls. The daemon rings by a byte on the connection's socket, because a client could
+//! make a write to a shared eventfd block.
 
 use sublet_types::{PAGE_BYTES, PoolFlags, PoolId, SharedName};
 
-/// What a ring begins with.
+/// The first bytes of a ring.
 pub const MAGIC: [u8; 8] = *b"SUBLETRG";
-/// The version of all that is described here.
+/// The version of everything that this module describes.
 pub const VERSION: u32 = 1;
 /// The most submissions that a ring may hold.
 pub const ENTRIES_MAX: u32 = 4096;
 /// The most page slots that a ring may have: 256 MiB.
 pub const PAGE_SLOTS_MAX: u32 = 1 << 16;
-/// The longest run of one entry, pages: one bit of a completion for each.
+/// The most pages of one entry, with one bit of a completion for each.
 pub const RUN_PAGES_MAX: u32 = 64;
 
 /// Bytes of a page and of a page slot.
@@ -103,7 +106,7 @@ pub mod at {
     pub const DAEMON_SLEEPS: usize = 768;
 }
 
-/// How large a ring is.
+/// The size of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     entries: u32,
@@ -113,16 +116,16 @@ pub struct Shape {
 /// Why a ring cannot have that shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
-    /// Not a power of two, or too many.
+    /// The number is no power of two, or too large.
     #[error("a ring has a power of two of entries, {ENTRIES_MAX} at most, not {0}")]
     Entries(u32),
-    /// None, or too many.
+    /// The number is zero, or too large.
     #[error("a ring has 1 to {PAGE_SLOTS_MAX} page slots, not {0}")]
     PageSlots(u32),
 }
 
 impl Shape {
-    /// A ring of so many entries, a power of two, and so many page slots.
+    /// A ring of `entries`, a power of two, and `page_slots`.
     pub const fn new(entries: u32, page_slots: u32) -> Result<Shape, ShapeError> {
         if !entries.is_power_of_two() || entries > ENTRIES_MAX {
             return Err(ShapeError::Entries(entries));
@@ -136,7 +139,7 @@ impl Shape {
         })
     }
 
-    /// The largest shape that is within both.
+    /// The largest shape that fits into both.
     pub fn within(self, most: Shape) -> Shape {
         Shape {
             entries: self.entries.min(most.entries),
@@ -144,12 +147,12 @@ impl Shape {
         }
     }
 
-    /// Submissions, and completions, that it holds.
+    /// How many submissions, and how many completions, the ring holds.
     pub const fn entries(self) -> u32 {
         self.entries
     }
 
-    /// Its page slots.
+    /// How many page slots the ring has.
     pub const fn page_slots(self) -> u32 {
         self.page_slots
     }
@@ -159,23 +162,23 @@ impl Shape {
         self.pages_at() + self.page_slots as usize * SLOT_BYTES
     }
 
-    /// Where the submission of this number is.
+    /// The offset of the submission of this number.
     pub const fn submission_at(self, number: u32) -> usize {
         HEADER_BYTES + self.place(number) * SUBMISSION_BYTES
     }
 
-    /// Where the completion of this number is.
+    /// The offset of the completion of this number.
     pub const fn completion_at(self, number: u32) -> usize {
         let queue = HEADER_BYTES + self.entries as usize * SUBMISSION_BYTES;
         queue + self.place(number) * COMPLETION_BYTES
     }
 
-    /// Where a page slot is.
+    /// The offset of a page slot.
     pub const fn slot_at(self, slot: u32) -> usize {
         self.pages_at() + slot as usize * SLOT_BYTES
     }
 
-    /// Whether `count` page slots from `first` on are all there.
+    /// Whether the ring has `count` page slots from `first` on.
     pub const fn has_slots(self, first: u32, count: u32) -> bool {
         first < self.page_slots && count <= self.page_slots - first
     }
@@ -189,7 +192,7 @@ impl Shape {
         (HEADER_BYTES + queues).next_multiple_of(SLOT_BYTES)
     }
 
-    /// The header's first bytes for a ring of this shape.
+    /// The first bytes of the header of a ring of this shape.
     pub fn preamble(self) -> [u8; 32] {
         let mut bytes = [0; 32];
         bytes[0..8].copy_from_slice(&MAGIC);
@@ -209,13 +212,13 @@ pub enum Opcode {
     Put = 1,
     /// Fetches pages.
     Get = 2,
-    /// Forgets pages.
+    /// Flushes pages.
     FlushPage = 3,
-    /// Forgets all pages of an object.
+    /// Flushes all pages of an object.
     FlushObject = 4,
     /// Makes a pool, or joins a shared one.
     CreatePool = 5,
-    /// Forgets a pool and all in it.
+    /// Destroys a pool and everything in it.
     DestroyPool = 6,
 }
 
@@ -234,16 +237,16 @@ impl Opcode {
     }
 }
 
-/// A submission as it lies in the ring: nothing in it is checked.
+/// A submission as it lies in the ring, with nothing checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Submission {
-    /// What is asked for; see [`Opcode`].
+    /// What the client asks for; see [`Opcode`].
     pub opcode: u16,
-    /// Flags of a pool that is made; see [`flag_bits`].
+    /// Flags of a new pool; see [`flag_bits`].
     pub flags: u16,
-    /// Pages of the run.
+    /// How many pages the run has.
     pub count: u32,
-    /// Comes back in the completion.
+    /// Returned in the completion.
     pub token: u64,
     /// The pool's handle.
     pub pool: u64,
@@ -255,12 +258,12 @@ pub struct Submission {
     pub page_slot: u32,
     /// A shared pool's name; zero for none.
     pub shared: u128,
-    /// Zero.
+    /// Must be zero.
     pub reserved: u64,
 }
 
 impl Submission {
-    /// As it lies in the ring.
+    /// The bytes of the submission in the ring.
     pub fn to_bytes(&self) -> [u8; SUBMISSION_BYTES] {
         let mut bytes = [0; SUBMISSION_BYTES];
         bytes[0..2].copy_from_slice(&self.opcode.to_le_bytes());
@@ -276,7 +279,7 @@ impl Submission {
         bytes
     }
 
-    /// What these bytes say.
+    /// Parses a submission.
     pub fn of(bytes: &[u8; SUBMISSION_BYTES]) -> Submission {
         Submission {
             opcode: u16::from_le_bytes(part(bytes, 0)),
@@ -296,20 +299,20 @@ impl Submission {
 /// A completion as it lies in the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// The submission's.
+    /// The submission's token.
     pub token: u64,
-    /// The submission's.
+    /// The submission's opcode.
     pub opcode: u16,
-    /// What became of it; see [`Outcome`].
+    /// The outcome; see [`Outcome`].
     pub outcome: u16,
-    /// Bits of the pages that were stored or hit; a new pool's handle.
+    /// Bits of the pages that were stored or hit, or a new pool's handle.
     pub first: u64,
     /// Bits of the pages that replaced others.
     pub second: u64,
 }
 
 impl Completion {
-    /// As it lies in the ring.
+    /// The bytes of the completion in the ring.
     pub fn to_bytes(&self) -> [u8; COMPLETION_BYTES] {
         let mut bytes = [0; COMPLETION_BYTES];
         bytes[0..8].copy_from_slice(&self.token.to_le_bytes());
@@ -320,7 +323,7 @@ impl Completion {
         bytes
     }
 
-    /// What these bytes say.
+    /// Parses a completion.
     pub fn of(bytes: &[u8; COMPLETION_BYTES]) -> Completion {
         Completion {
             token: u64::from_le_bytes(part(bytes, 0)),
@@ -332,7 +335,7 @@ impl Completion {
     }
 }
 
-/// `N` bytes from `at` on; both are constants at every call, and inside.
+/// `N` bytes from `at` on. Every call gives both as constants that are within `bytes`.
 fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut part = [0; N];
     part.copy_from_slice(&bytes[at..at + N]);
@@ -344,7 +347,7 @@ pub fn handle_of(pool: PoolId) -> u64 {
     u64::from(pool.slot) | u64::from(pool.generation) << 32
 }
 
-/// The pool of a handle; whether there is one is another question.
+/// The pool of a handle, whether or not there is such a pool.
 pub fn pool_of(handle: u64) -> PoolId {
     PoolId {
         slot: handle as u32,
@@ -362,7 +365,7 @@ pub fn flag_bits(flags: PoolFlags) -> u16 {
     bit(flags.persistent, PERSISTENT) | bit(flags.shared, SHARED) | bit(flags.keeping, KEEPING)
 }
 
-/// The flags of these bits; none where a bit is unknown.
+/// The flags of these bits. `None` if a bit is unknown.
 pub fn flags_of(bits: u16) -> Option<PoolFlags> {
     if bits & !(PERSISTENT | SHARED | KEEPING) != 0 {
         return None;
@@ -374,7 +377,7 @@ pub fn flags_of(bits: u16) -> Option<PoolFlags> {
     })
 }
 
-/// A shared name as it lies in an entry: zero stands for none.
+/// A shared name as it lies in an entry. Zero stands for no name.
 pub fn shared_bits(shared: Option<SharedName>) -> u128 {
     shared.map_or(0, |name| name.0)
 }
@@ -390,7 +393,7 @@ macro_rules! numbered {
         }
 
         impl $name {
-            /// Every one of them.
+            /// All of them.
             pub const ALL: &[$name] = &[$($name::$variant,)*];
 
             /// The one of this number.
@@ -405,7 +408,7 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// Why something that made sense was not done.
+    /// Why the daemon did not do something that made sense.
     Refusal {
         1 NoMemory: "there is no memory for it now",
         2 AtTarget: "the tenant holds all that it may hold now",
@@ -434,19 +437,19 @@ numbered! {
     }
 }
 
-/// What became of a submission.
+/// The outcome of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was carried out.
+    /// The submission was carried out.
     Done,
-    /// It made sense, and was not done.
+    /// The submission made sense, but was not carried out.
     Refused(Refusal),
-    /// It made no sense.
+    /// The submission made no sense.
     Faulty(Fault),
 }
 
 impl Outcome {
-    /// Its number in a completion.
+    /// The outcome's number in a completion.
     pub fn number(self) -> u16 {
         match self {
             Outcome::Done => 0,
@@ -455,7 +458,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of this number; none where this version knows none.
+    /// The outcome of this number. `None` if this version does not know it.
     pub fn of(number: u16) -> Option<Outcome> {
         match number {
             0 => Some(Outcome::Done),

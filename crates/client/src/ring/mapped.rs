@@ -1,6 +1,6 @@
-//! Memory that another process reads and writes at the same time, whatever it likes. Every access is
-//! checked against the mapping's length and is atomic, volatile, or made by an instruction that the compiler does
-//! not look into: nothing is ever assumed to stay as it was.
+//! Memory that another process reads and writes at the same time, however it likes. Every access is checked against the
+//! mapping's length. It is atomic, volatile, or one instruction that the compiler does not look into. The code never
+//! assumes that memory stays as it was.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,26 +12,26 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::layout::SLOT_BYTES;
 
-/// A mapping of a shared file of memory; unmapped when dropped.
+/// A mapping of a shared memory file. It is unmapped when this is dropped.
 #[derive(Debug)]
-pub(super) struct Mapped {
+pub(super) struct SharedMapping {
     base: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone, is plain memory, and is tied to no thread.
-unsafe impl Send for Mapped {}
-// SAFETY: as above. Through `&Mapped` memory is reached atomically, by volatile accesses and by copies
-// that are no accesses of the language's memory model; threads that race see torn bytes, as they do
-// from the other process, and every reader expects them.
-unsafe impl Sync for Mapped {}
+unsafe impl Send for SharedMapping {}
+// SAFETY: as above. Through `&SharedMapping`, memory is reached by atomic accesses, volatile accesses, and copies that
+// are no accesses of the language's memory model. Threads that race see torn bytes, as they do from the other process,
+// and every reader expects that.
+unsafe impl Sync for SharedMapping {}
 
-impl Mapped {
+impl SharedMapping {
     /// Maps the first `bytes` of `file`.
     ///
-    /// The file must be at least that long for as long as the mapping lives, or an access ends the
-    /// process: both ends make sure of it by the seal against shrinking.
-    pub(super) fn new(file: impl AsFd, bytes: usize) -> io::Result<Mapped> {
+    /// The file must keep at least that length while the mapping exists. Otherwise an access ends the process. Both
+    /// ends ensure it by the seal against shrinking.
+    pub(super) fn new(file: impl AsFd, bytes: usize) -> io::Result<SharedMapping> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
         let base = unsafe {
@@ -45,34 +45,34 @@ impl Mapped {
             )?
         };
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapped { base, bytes })
+        Ok(SharedMapping { base, bytes })
     }
 
     /// A word that both sides use.
     pub(super) fn word(&self, at: usize) -> &AtomicU32 {
-        let word = self.place(at, size_of::<u32>());
+        let word = self.pointer(at, size_of::<u32>());
         assert!(
             word.cast::<u32>().is_aligned(),
             "words of a ring are aligned"
         );
-        // SAFETY: `place` has checked that the four bytes are inside, the line above that they are
-        // aligned; they live as long as `self`. All accesses to them in this process are atomic.
+        // SAFETY: `pointer` has checked that the four bytes are inside, and the line above that they are aligned. They
+        // live as long as `self`. All accesses to them in this process are atomic.
         unsafe { AtomicU32::from_ptr(word.cast::<u32>().as_ptr()) }
     }
 
-    /// The `N` bytes at `at`, each read once. `at` and `N` are multiples of eight.
+    /// Reads the `N` bytes at `at`, each once. `at` and `N` are multiples of eight.
     pub(super) fn load<const N: usize>(&self, at: usize) -> [u8; N] {
         let from = self.eights(at, N);
         let mut bytes = [0; N];
         for (n, eight) in bytes.chunks_exact_mut(8).enumerate() {
-            // SAFETY: `eights` has checked that all of them are inside and aligned.
+            // SAFETY: `eights` has checked that all bytes are inside and aligned.
             let value = unsafe { from.add(n).read_volatile() };
             eight.copy_from_slice(&value.to_ne_bytes());
         }
         bytes
     }
 
-    /// Writes bytes at `at`. `at` and their number are multiples of eight.
+    /// Writes bytes at `at`. `at` and the number of bytes are multiples of eight.
     pub(super) fn store<const N: usize>(&self, at: usize, bytes: &[u8; N]) {
         let to = self.eights(at, N);
         for (n, eight) in bytes.chunks_exact(8).enumerate() {
@@ -83,41 +83,39 @@ impl Mapped {
         }
     }
 
-    /// Copies what is at `at` into `into`. Bytes that the other side changes meanwhile come as they
-    /// were, as they are, or mixed.
+    /// Copies the bytes at `at` into `into`. Bytes that the other side changes meanwhile arrive old, new or mixed.
     pub(super) fn copy_out(&self, at: usize, into: &mut [u8]) {
-        let from = self.place(at, into.len());
-        // SAFETY: `place` has checked the source; the destination is this process's own, so they do not
-        // overlap.
+        let from = self.pointer(at, into.len());
+        // SAFETY: `pointer` has checked the source. The destination is this process's own, so the two do not overlap.
         unsafe { copy_racing(from.as_ptr(), into.as_mut_ptr(), into.len()) };
     }
 
     /// Copies `from` to `at`.
     pub(super) fn copy_in(&self, at: usize, from: &[u8]) {
-        let to = self.place(at, from.len());
+        let to = self.pointer(at, from.len());
         // SAFETY: as in `copy_out`, the other way.
         unsafe { copy_racing(from.as_ptr(), to.as_ptr(), from.len()) };
     }
 
-    /// `count` page slots from `at` on as they lie there. Only for a client, who trusts the daemon with
-    /// its pages in any case: the daemon writes to a slot only for an entry that names it.
+    /// `count` page slots from `at` on, in place. Only a client may use this, because it trusts the daemon with its
+    /// pages in any case. The daemon writes to a slot only for an entry that names it.
     pub(super) fn pages(&self, at: usize, count: usize) -> &[[u8; SLOT_BYTES]] {
-        let first = self.place(at, count * SLOT_BYTES).cast();
-        // SAFETY: `place` has checked the range; bytes need no alignment. In this process nobody writes to
-        // it while `self` is borrowed, since `pages_mut` borrows it exclusively and a client that hands
-        // out pages copies nothing into slots meanwhile; the daemon does not, as said above.
+        let first = self.pointer(at, count * SLOT_BYTES).cast();
+        // SAFETY: `pointer` has checked the range, and bytes need no alignment. In this process nobody writes to the
+        // range while `self` is borrowed: `pages_mut` borrows it exclusively, and a client that hands out pages copies
+        // nothing into slots meanwhile. The daemon does not write either, as said above.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), count) }
     }
 
-    /// The same, to write to.
+    /// The same page slots, to write to.
     pub(super) fn pages_mut(&mut self, at: usize, count: usize) -> &mut [[u8; SLOT_BYTES]] {
-        let first = self.place(at, count * SLOT_BYTES).cast();
+        let first = self.pointer(at, count * SLOT_BYTES).cast();
         // SAFETY: as in `pages`; `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), count) }
     }
 
     fn eights(&self, at: usize, bytes: usize) -> NonNull<u64> {
-        let first = self.place(at, bytes).cast::<u64>();
+        let first = self.pointer(at, bytes).cast::<u64>();
         assert!(
             bytes.is_multiple_of(8) && first.is_aligned(),
             "entries of a ring are whole and aligned words"
@@ -125,8 +123,8 @@ impl Mapped {
         first
     }
 
-    /// Where bytes lie, as long as this is there.
-    pub(super) fn place(&self, at: usize, bytes: usize) -> NonNull<u8> {
+    /// A checked pointer to bytes, valid as long as `self`.
+    pub(super) fn pointer(&self, at: usize, bytes: usize) -> NonNull<u8> {
         let fits = at <= self.bytes && bytes <= self.bytes - at;
         assert!(fits, "{bytes} bytes at {at} are outside of the ring");
         // SAFETY: `at` is within the mapping or one past it, as just checked.
@@ -134,7 +132,7 @@ impl Mapped {
     }
 }
 
-impl Drop for Mapped {
+impl Drop for SharedMapping {
     fn drop(&mut self) {
         // SAFETY: the range is the one that `new` mapped, and every borrow of it has ended with `self`.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
@@ -142,17 +140,17 @@ impl Drop for Mapped {
     }
 }
 
-/// Copies `len` bytes while somebody else may write to them. The compiler's own copies must not race, one
-/// instruction that it knows nothing of may; processors with fast short moves make it their fastest copy.
+/// Copies `len` bytes while another process may write to them. The compiler's own copies must not race, but one
+/// instruction that it knows nothing of may. Processors with fast short moves make it their fastest copy.
 ///
 /// # Safety
 ///
-/// `from` must be mapped for `len` bytes of reading and `to` of writing, without overlap; the bytes of this
-/// process among them must be borrowed by the caller.
+/// `from` must be mapped for reading `len` bytes and `to` for writing them, and the two must not overlap. The caller
+/// must have borrowed those of the bytes that belong to this process.
 #[cfg(target_arch = "x86_64")]
 unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the instruction touches exactly the bytes that the caller vouches for; the direction flag is
-    // clear by the calling convention, and no other flag or stack is touched.
+    // SAFETY: the instruction touches exactly the bytes that the caller vouches for. The calling convention keeps the
+    // direction flag clear. The instruction touches no other flag and no stack.
     unsafe {
         std::arch::asm!(
             "rep movsb",
@@ -164,12 +162,12 @@ unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies `len` bytes while somebody else may write to them: by volatile accesses, eight bytes at a time
-/// where both sides are aligned.
+/// Copies `len` bytes while another process may write to them. It uses volatile accesses, of eight bytes at a time if
+/// both sides are aligned.
 ///
 /// # Safety
 ///
-/// As on x86-64.
+/// The same as on x86-64.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
     let mut done = 0;
@@ -196,11 +194,11 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::Ordering;
 
-    fn two_pages() -> Mapped {
+    fn two_pages() -> SharedMapping {
         let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC);
         let file = file.expect("a file of memory");
         rustix::fs::ftruncate(&file, 8192).expect("it grows");
-        Mapped::new(&file, 8192).expect("a mapping")
+        SharedMapping::new(&file, 8192).expect("a mapping")
     }
 
     #[test]
@@ -223,7 +221,7 @@ mod tests {
     #[test]
     fn nothing_outside_is_touched() {
         let mut mapped = two_pages();
-        let mut refused = |touch: &mut dyn FnMut(&mut Mapped)| {
+        let mut refused = |touch: &mut dyn FnMut(&mut SharedMapping)| {
             let touched = catch_unwind(AssertUnwindSafe(|| touch(&mut mapped)));
             assert!(touched.is_err(), "it is outside, or not aligned");
         };

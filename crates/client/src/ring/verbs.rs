@@ -1,54 +1,54 @@
-//! What a client asks and hears, and how that is written into entries.
+//! The requests and outcomes of a client, and how they are written into entries.
 
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
-use super::hello::Farewell;
+use super::hello::CloseReason;
 use super::layout::{
     self, Completion, Fault, Opcode, Outcome, RUN_PAGES_MAX, Refusal, Shape, Submission,
 };
 
-/// Which page.
+/// The name of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The pool.
     pub pool: PoolId,
     /// The object in it.
     pub object: ObjectId,
-    /// The page in that.
+    /// The page in the object.
     pub index: PageIndex,
 }
 
-/// What became of a put.
+/// The outcome of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// It is stored.
+pub enum PutOutcome {
+    /// The page is stored.
     Stored,
-    /// It is stored in place of an older one.
+    /// The page is stored in place of an older one.
     Replaced,
-    /// It is not stored, and neither is an older one any more.
+    /// The page is not stored, and an older one is gone.
     Refused(Refusal),
 }
 
-/// What became of a get.
+/// The outcome of a get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Get {
-    /// Here it is.
+pub enum GetOutcome {
+    /// The page was there.
     Hit,
-    /// It is not there: never stored, flushed, evicted, or taken by an earlier get.
+    /// The page is not there: it was never stored, or was flushed, evicted, or taken by an earlier get.
     Miss,
-    /// It cannot be told now.
+    /// The daemon cannot tell now.
     Refused(Refusal),
 }
 
-/// What became of each page of a run.
+/// The outcome of each page of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct RunOutcome {
     done: u64,
     replaced: u64,
     refusal: Option<Refusal>,
 }
 
-impl Run {
+impl RunOutcome {
     /// Whether page `n` of the run was stored, or hit.
     pub fn is_done(&self, n: usize) -> bool {
         n < u64::BITS as usize && self.done >> n & 1 == 1
@@ -64,7 +64,7 @@ impl Run {
         self.done.count_ones() as usize
     }
 
-    /// Why the first page that was refused was refused; none where none was.
+    /// Why the first refused page was refused. `None` if no page was.
     pub fn refusal(&self) -> Option<Refusal> {
         self.refusal
     }
@@ -79,19 +79,19 @@ impl Run {
         self.replaced
     }
 
-    pub(super) fn put(&self) -> Put {
+    pub(super) fn put(&self) -> PutOutcome {
         match (self.refusal, self.has_replaced(0)) {
-            (Some(refusal), _) => Put::Refused(refusal),
-            (None, true) => Put::Replaced,
-            (None, false) => Put::Stored,
+            (Some(refusal), _) => PutOutcome::Refused(refusal),
+            (None, true) => PutOutcome::Replaced,
+            (None, false) => PutOutcome::Stored,
         }
     }
 
-    pub(super) fn get(&self) -> Get {
+    pub(super) fn get(&self) -> GetOutcome {
         match (self.refusal, self.is_done(0)) {
-            (_, true) => Get::Hit,
-            (Some(refusal), false) => Get::Refused(refusal),
-            (None, false) => Get::Miss,
+            (_, true) => GetOutcome::Hit,
+            (Some(refusal), false) => GetOutcome::Refused(refusal),
+            (None, false) => GetOutcome::Miss,
         }
     }
 }
@@ -99,25 +99,26 @@ impl Run {
 /// Why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The connection is over, with every pool of it that had no name. Connect again; what was stored
-    /// counts as missed.
+    /// The connection is closed, and with it every pool of it that had no name. Connect again, and treat what was
+    /// stored as missed.
     #[error("the connection is over: {0}")]
-    Gone(#[from] Farewell),
-    /// The daemon understood and would not. Later it may.
+    Gone(#[from] CloseReason),
+    /// The daemon understood the call and refused it. It may accept it later.
     #[error("the daemon refused: {0}")]
     Refused(#[from] Refusal),
-    /// The call makes no sense. Trying again will not help.
+    /// The call makes no sense. Do not repeat it.
     #[error("the call makes no sense: {0}")]
     Faulty(#[from] Fault),
-    /// Another process connected: this one was forked from it, and shares the memory of its ring. Connect here, too.
-    #[error("the ring is of the process that this one was forked from: connect here, too")]
+    /// Another process connected, and this one was forked from it and shares its ring's memory. Connect in this
+    /// process, too.
+    #[error("another process opened this ring and forked this one: connect in this process, too")]
     Forked,
-    /// The daemon answered something that this version does not know.
+    /// This version does not know the daemon's answer.
     #[error("the daemon's answer makes no sense to this version")]
     Garbled,
 }
 
-pub(super) fn run(opcode: Opcode, first: Key, count: u32, page_slot: u32) -> Submission {
+pub(super) fn run_submission(opcode: Opcode, first: Key, count: u32, page_slot: u32) -> Submission {
     Submission {
         opcode: opcode as u16,
         count,
@@ -155,7 +156,7 @@ pub(super) fn destroy_pool(pool: PoolId) -> Submission {
     }
 }
 
-/// How many pages a run has, if that many can be asked for at once.
+/// The number of pages of a run, if one request may have so many.
 pub(super) fn run_count(pages: usize, shape: Shape) -> Result<u32, Fault> {
     let count = u32::try_from(pages).map_err(|_| Fault::Run)?;
     match count {
@@ -165,13 +166,13 @@ pub(super) fn run_count(pages: usize, shape: Shape) -> Result<u32, Fault> {
     }
 }
 
-pub(super) fn run_of(completion: &Completion) -> Result<Run, CallError> {
+pub(super) fn run_outcome(completion: &Completion) -> Result<RunOutcome, CallError> {
     let refusal = match outcome_of(completion)? {
         Outcome::Done => None,
         Outcome::Refused(refusal) => Some(refusal),
         Outcome::Faulty(fault) => return Err(fault.into()),
     };
-    Ok(Run {
+    Ok(RunOutcome {
         done: completion.first,
         replaced: completion.second,
         refusal,
@@ -179,10 +180,10 @@ pub(super) fn run_of(completion: &Completion) -> Result<Run, CallError> {
 }
 
 pub(super) fn pool_of(completion: &Completion) -> Result<PoolId, CallError> {
-    done(completion).map(|()| layout::pool_of(completion.first))
+    check_done(completion).map(|()| layout::pool_of(completion.first))
 }
 
-pub(super) fn done(completion: &Completion) -> Result<(), CallError> {
+pub(super) fn check_done(completion: &Completion) -> Result<(), CallError> {
     match outcome_of(completion)? {
         Outcome::Done => Ok(()),
         Outcome::Refused(refusal) => Err(refusal.into()),

@@ -1,5 +1,5 @@
-//! A disk whose bytes are in a file, for tests and examples. Some reads are answered at once; the rest by a thread, later
-//! and in any order.
+//! A disk whose bytes are in a file, for tests and examples. It answers some reads at once. A thread answers the rest,
+//! later and in any order.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,69 +9,79 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use sublet_frontends::backend::Backend;
-use sublet_frontends::block::{Desk, Disk, Fault, Outcome, Request, Shape, Verb};
-use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
+use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::block_device::{
+    Disk, DiskFastPath, DiskFault, DiskOperation, DiskOutcome, DiskRequest, DiskShape, Fua, Zeroing,
+};
+use sublet_frontends::tenancy::{Clock, Ledger, StoreHandle};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, TenantId, TenantSettings, Weight};
 
 /// How the disk behaves.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manners {
-    /// Reads that begin in the first `hits` of every 8 pages are answered at once.
+pub(crate) struct DiskBehavior {
+    /// The disk answers reads at once if they begin in the first `hits` of every 8 pages.
     pub(crate) hits: u64,
-    /// Writes are taken at once unless they must last.
+    /// Whether the disk takes writes at once, unless they have FUA.
     pub(crate) takes_writes: bool,
-    /// Requests wait, up to so long each, and overtake each other.
+    /// How long each request waits at most. Requests overtake each other.
     pub(crate) delay_max: Duration,
 }
 
-/// What the disk was asked for, and whether it still does it.
+/// What the disk was asked for, and how it behaves from now on.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
-    /// Writes and zeroings that had to last.
-    pub(crate) lasting: AtomicU64,
+pub(crate) struct RequestCounts {
+    /// Writes and zeroings with FUA.
+    pub(crate) fua: AtomicU64,
     /// Flushes.
     pub(crate) flushes: AtomicU64,
     /// Trims.
     pub(crate) trims: AtomicU64,
-    /// Every request is given back undone from now on.
+    /// Whether the disk gives every request back undone.
     pub(crate) is_leaving: AtomicBool,
-    /// What was carried out is not given back meanwhile.
+    /// Whether the disk keeps requests that it has carried out.
     pub(crate) is_held: AtomicBool,
+}
+
+impl RequestCounts {
+    fn count_fua(&self, fua: Fua) {
+        if fua == Fua::On {
+            self.fua.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The disk.
 pub(crate) struct MemoryDisk {
     name: String,
     tenant: TenantId,
-    shape: Shape,
-    manners: Manners,
+    shape: DiskShape,
+    behavior: DiskBehavior,
     bytes: Arc<File>,
-    requests: Sender<Request>,
-    /// What it was asked for.
-    pub(crate) counts: Arc<Counts>,
+    requests: Sender<DiskRequest>,
+    /// The counts of requests.
+    pub(crate) counts: Arc<RequestCounts>,
 }
 
 impl MemoryDisk {
-    /// A disk over a file, which is as long as the shape says. Its thread ends with it.
+    /// A disk over a file, which is as long as the shape says. The disk's thread ends with it.
     pub(crate) fn new(
         name: &str,
         tenant: TenantId,
-        shape: Shape,
+        shape: DiskShape,
         bytes: File,
-        manners: Manners,
+        behavior: DiskBehavior,
     ) -> Arc<MemoryDisk> {
-        let (requests, coming) = mpsc::channel();
+        let (requests, received) = mpsc::channel();
         let bytes = Arc::new(bytes);
-        let counts = Arc::<Counts>::default();
+        let counts = Arc::<RequestCounts>::default();
         let (file, counted) = (Arc::clone(&bytes), Arc::clone(&counts));
-        thread::spawn(move || carry_out_all(&file, &coming, &counted, manners.delay_max));
+        thread::spawn(move || carry_out_all(&file, &received, &counted, behavior.delay_max));
         Arc::new(MemoryDisk {
             name: name.to_owned(),
             tenant,
             shape,
-            manners,
+            behavior,
             bytes,
             requests,
             counts,
@@ -88,28 +98,28 @@ impl Disk for MemoryDisk {
         self.tenant
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> DiskShape {
         self.shape
     }
 
-    fn desk(self: Arc<Self>, _: &Doorman) -> Box<dyn Desk> {
-        Box::new(MemoryDesk(self))
+    fn fast_path(self: Arc<Self>, _: &StoreHandle) -> Box<dyn DiskFastPath> {
+        Box::new(MemoryFastPath(self))
     }
 
-    fn start(&self, request: Request) {
+    fn submit(&self, request: DiskRequest) {
         let _ = self.requests.send(request);
     }
 }
 
-struct MemoryDesk(Arc<MemoryDisk>);
+struct MemoryFastPath(Arc<MemoryDisk>);
 
-impl Desk for MemoryDesk {
+impl DiskFastPath for MemoryFastPath {
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
-        (at / 4096) % 8 < self.0.manners.hits && self.0.bytes.read_exact_at(into, at).is_ok()
+        (at / 4096) % 8 < self.0.behavior.hits && self.0.bytes.read_exact_at(into, at).is_ok()
     }
 
-    fn write(&self, at: u64, from: &[u8], lasting: bool) -> bool {
-        let takes = self.0.manners.takes_writes && !lasting;
+    fn write(&self, at: u64, from: &[u8], fua: Fua) -> bool {
+        let takes = self.0.behavior.takes_writes && fua == Fua::Off;
         takes && self.0.bytes.write_all_at(from, at).is_ok()
     }
 
@@ -122,72 +132,75 @@ impl Desk for MemoryDesk {
     }
 }
 
-/// The thread's loop: any of the requests that wait is next.
-fn carry_out_all(bytes: &File, coming: &Receiver<Request>, counts: &Counts, delay_max: Duration) {
-    let mut waiting: Vec<Request> = Vec::new();
-    let mut luck = 0x9e37_79b9_u64;
+/// The thread's loop. It takes any of the waiting requests next.
+fn carry_out_all(
+    bytes: &File,
+    received: &Receiver<DiskRequest>,
+    counts: &RequestCounts,
+    delay_max: Duration,
+) {
+    let mut waiting: Vec<DiskRequest> = Vec::new();
+    let mut random = 0x9e37_79b9_u64;
     loop {
         if waiting.is_empty() {
-            match coming.recv() {
+            match received.recv() {
                 Ok(request) => waiting.push(request),
                 Err(_) => return,
             }
         }
-        waiting.extend(coming.try_iter());
-        luck = luck.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        waiting.extend(received.try_iter());
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         let place = match delay_max.is_zero() {
             true => 0,
-            false => (luck >> 33) as usize % waiting.len(),
+            false => (random >> 33) as usize % waiting.len(),
         };
         if !delay_max.is_zero() {
-            thread::sleep(delay_max.mul_f64((luck >> 40) as f64 / f64::from(1 << 24)));
+            thread::sleep(delay_max.mul_f64((random >> 40) as f64 / f64::from(1 << 24)));
         }
         let request = waiting.remove(place);
         carry_out(bytes, request, counts);
     }
 }
 
-fn carry_out(bytes: &File, request: Request, counts: &Counts) {
-    let Request {
-        verb,
+fn carry_out(bytes: &File, request: DiskRequest, counts: &RequestCounts) {
+    let DiskRequest {
+        operation,
         at,
         len,
         mut buffer,
-        to,
+        outcomes,
         token,
     } = request;
-    let done = match verb {
-        Verb::Read => bytes.read_exact_at(&mut buffer, at),
-        Verb::Write { lasting } => {
-            counts
-                .lasting
-                .fetch_add(u64::from(lasting), Ordering::Relaxed);
+    let done = match operation {
+        DiskOperation::Read => bytes.read_exact_at(&mut buffer, at),
+        DiskOperation::Write { fua } => {
+            counts.count_fua(fua);
             bytes.write_all_at(&buffer, at)
         }
-        Verb::Zero { lasting, .. } => {
-            counts
-                .lasting
-                .fetch_add(u64::from(lasting), Ordering::Relaxed);
+        DiskOperation::Zero(Zeroing { fua, .. }) => {
+            counts.count_fua(fua);
             bytes.write_all_at(&vec![0; len as usize], at)
         }
-        Verb::Trim => {
+        DiskOperation::Trim => {
             counts.trims.fetch_add(1, Ordering::Relaxed);
             bytes.write_all_at(&vec![0; len as usize], at)
         }
-        Verb::Flush => {
+        DiskOperation::Flush => {
             counts.flushes.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        Verb::Prefetch | Verb::Extents { .. } => Ok(()),
+        DiskOperation::Prefetch | DiskOperation::Extents { .. } => Ok(()),
     };
     while counts.is_held.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(1));
     }
-    to.done(Outcome {
+    outcomes.deliver(DiskOutcome {
         token,
         result: match counts.is_leaving.load(Ordering::Relaxed) {
-            true => Err(Fault::Leaving),
-            false => done.map_err(|_| Fault::Io),
+            true => Err(DiskFault::Leaving),
+            false => done.map_err(|_| DiskFault::Io),
         },
         buffer,
         extents: Vec::new(),
@@ -215,6 +228,7 @@ pub(crate) fn backend() -> (Backend, TenantId) {
     let backend = Backend {
         store,
         clock: Clock::start(),
+        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     };
     (backend, tenant)

@@ -1,4 +1,4 @@
-//! Who is connected: what `stats conns` shows.
+//! The open connections and listeners, which `stats conns` shows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,77 +7,78 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use sublet_types::Second;
 
-/// What a connection is doing.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Doing {
-    /// It is a listener.
+pub enum ConnectionState {
+    /// The entry is a listener.
     Listening,
-    /// It waits for a request.
+    /// The connection waits for a request.
     Reading,
-    /// It runs requests.
+    /// The connection runs requests.
     Running,
-    /// It waits for the rest of a value.
+    /// The connection waits for the rest of a value.
     AwaitingValue,
-    /// It discards the value of a refused store.
+    /// The connection discards the value of a refused store.
     Swallowing,
-    /// It waits for its replies to be read.
+    /// The connection waits for its client to read replies.
     Writing,
-    /// It watches.
+    /// The client watches.
     Watching,
 }
 
-/// One socket, as others see it.
+/// One socket, as `stats conns` shows it.
 #[derive(Debug)]
 pub struct Peer {
     id: u64,
-    /// Its file descriptor's number.
+    /// The number of its file descriptor.
     pub fd: i32,
-    /// The other side, as `tcp:127.0.0.1:1234`, `tcp6:[::1]:1234` or `unix:/path`; a listener's own address.
+    /// The address of the client, as `tcp:127.0.0.1:1234`, `tcp6:[::1]:1234` or `unix:/path`. For a listener it is the
+    /// listener's own.
     pub address: String,
-    /// The listener it came in by; none for a listener.
+    /// The listener that accepted the connection; `None` for a listener.
     pub listener: Option<String>,
-    doing: AtomicU8,
+    state: AtomicU8,
     last_request: AtomicU32,
 }
 
 impl Peer {
-    /// Its number in this instance: one up for each connection.
+    /// Returns the number of the connection in this instance. Each connection gets the next number.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Notes what it does now.
-    pub(crate) fn set_doing(&self, doing: Doing) {
-        self.doing.store(doing as u8, Ordering::Relaxed);
+    /// Sets the state.
+    pub(crate) fn set_state(&self, state: ConnectionState) {
+        self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// What it does.
-    pub fn doing(&self) -> Doing {
-        const ALL: [Doing; 7] = [
-            Doing::Listening,
-            Doing::Reading,
-            Doing::Running,
-            Doing::AwaitingValue,
-            Doing::Swallowing,
-            Doing::Writing,
-            Doing::Watching,
+    /// Returns the state.
+    pub fn state(&self) -> ConnectionState {
+        const ALL: [ConnectionState; 7] = [
+            ConnectionState::Listening,
+            ConnectionState::Reading,
+            ConnectionState::Running,
+            ConnectionState::AwaitingValue,
+            ConnectionState::Swallowing,
+            ConnectionState::Writing,
+            ConnectionState::Watching,
         ];
-        ALL[usize::from(self.doing.load(Ordering::Relaxed))]
+        ALL[usize::from(self.state.load(Ordering::Relaxed))]
     }
 
-    /// Notes that it sent a request.
+    /// Records that the client sent a request.
     pub(crate) fn set_last_request(&self, now: Second) {
         self.last_request.store(now.0, Ordering::Relaxed);
     }
 
-    /// When it sent its last request.
+    /// Returns when the client sent its last request.
     pub(crate) fn last_request(&self) -> Second {
         Second(self.last_request.load(Ordering::Relaxed))
     }
 }
 
-/// The table of connections and listeners, as long as the loops admit connections.
+/// The table of listeners and admitted connections. The limit on connections bounds its length.
 #[derive(Debug, Default)]
 pub struct Connections {
     next_id: AtomicU64,
@@ -85,7 +86,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Enters a connection (or, without a `listener`, a listener), until its owner has it [`leave`](Connections::leave).
+    /// Adds a connection, or a listener if `listener` is `None`. Its owner removes it by [`leave`](Connections::leave).
     pub fn enter(
         &self,
         fd: i32,
@@ -93,28 +94,28 @@ impl Connections {
         listener: Option<String>,
         now: Second,
     ) -> Arc<Peer> {
-        let doing = match listener {
-            Some(_) => Doing::Reading,
-            None => Doing::Listening,
+        let state = match listener {
+            Some(_) => ConnectionState::Reading,
+            None => ConnectionState::Listening,
         };
         let peer = Arc::new(Peer {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             fd,
             address,
             listener,
-            doing: AtomicU8::new(doing as u8),
+            state: AtomicU8::new(state as u8),
             last_request: AtomicU32::new(now.0),
         });
         self.peers.lock().insert(peer.id, Arc::clone(&peer));
         peer
     }
 
-    /// Takes a connection out.
+    /// Removes a connection.
     pub fn leave(&self, peer: &Peer) {
         self.peers.lock().remove(&peer.id);
     }
 
-    /// Everyone, in the order of their file descriptors.
+    /// Returns all entries, in the order of their file descriptors.
     pub fn all(&self) -> Vec<Arc<Peer>> {
         let mut all: Vec<Arc<Peer>> = self.peers.lock().values().map(Arc::clone).collect();
         all.sort_by_key(|peer| (peer.fd, peer.id));

@@ -7,52 +7,52 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, TenantId};
 
-use super::bound::{GATHERING_MIN, MemoryBound};
 use super::connections::{Connections, Peer};
-use super::events::{Event, FetchStatus};
-use super::metrics::{CpuTime, Figures, Zero};
+use super::memory_bound::{GATHERING_MIN, MemoryBound};
+use super::metrics::{CpuTime, FigureBaseline, InstanceFigures};
 use super::numbers;
 use super::passwords::{Login, Passwords};
-use super::prefixes::{Counted, Prefixes};
+use super::prefixes::{PrefixOperation, Prefixes};
 use super::settings::{Crawler, Settings};
 use super::watch::Watchers;
-use crate::doors::{Lobby, WhenFull};
-use crate::serving::{Admissions, Admits};
+use super::watch_event::{FetchStatus, WatchEvent};
+use crate::listeners::{ConnectionLimiter, WhenFull};
+use crate::serving::{ConnectionFigures, ConnectionGroup};
 use crate::tenancy::Tenancy;
 
-/// The version that clients are told: that of the memcached whose behaviour this is.
+/// The version that clients see. It is the version of memcached whose behaviour this module follows.
 pub const VERSION: &str = "1.6.45";
 
-/// What a connection may ask of the process around it.
-pub trait Host: Send + Sync {
+/// What a connection may request of the process around it.
+pub trait ClientControls: Send + Sync {
     /// Sets how much memory the tenant may hold (`cache_memlimit`).
     fn limit_memory(&self, tenant: TenantId, limit: Bytes) -> Result<(), LimitRefused>;
-    /// How much the tenant may hold now (`limit_maxbytes`).
+    /// Returns how much memory the tenant may hold now (`limit_maxbytes`).
     fn memory_limit(&self, tenant: TenantId) -> Bytes;
-    /// Reads the TLS certificates anew (`refresh_certs`).
+    /// Reads the TLS certificates again (`refresh_certs`).
     fn refresh_certs(&self) -> Result<(), CertsRefused>;
-    /// User and system time of the process so far.
+    /// Returns the user and system time of the process so far.
     fn cpu_time(&self) -> CpuTime;
 }
 
 /// Why a memory limit was not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitRefused {
-    /// Less than a tenant needs.
+    /// The limit is less than a tenant needs.
     #[error("cannot set maxbytes to less than 8m")]
     TooSmall,
-    /// More than the host or the owner's settings allow.
+    /// The limit is more than the host or the owner's settings allow.
     #[error("input value is above what the owner allows")]
     TooLarge,
 }
 
-/// Why certificates were not read anew.
+/// Why certificates were not read again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertsRefused {
     /// This instance does not speak TLS.
     #[error("TLS is not enabled")]
     NoTls,
-    /// The files could not be used; the old certificates stay.
+    /// The files could not be used. The old certificates stay.
     #[error("{0}")]
     Unusable(&'static str),
 }
@@ -61,92 +61,100 @@ pub enum CertsRefused {
 pub struct Instance {
     /// How the listeners behave.
     pub settings: Settings,
-    /// The process around.
-    pub host: Box<dyn Host>,
-    /// Figures that any thread moves.
-    pub figures: Figures,
-    /// Who is connected.
+    /// The process around the instance.
+    pub process: Box<dyn ClientControls>,
+    /// Figures that any thread changes.
+    pub figures: InstanceFigures,
+    /// The open connections.
     pub connections: Connections,
-    pub(super) lobby: Arc<Lobby>,
+    pub(super) limiter: Arc<ConnectionLimiter>,
     pub(super) prefixes: Prefixes,
     pub(super) watchers: Watchers,
-    /// Values on their way in, and long lines.
+    /// The memory for values on their way in and for long lines.
     pub(super) memory: MemoryBound,
     passwords: RwLock<Passwords>,
     verbosity: AtomicU8,
     crawler: AtomicBool,
-    zeros: Mutex<HashMap<TenantId, Zero>>,
+    baselines: Mutex<HashMap<TenantId, FigureBaseline>>,
 }
 
-/// What the clients of one instance may hold of values that are on their way in and of long lines.
+/// Returns how much memory the clients of one instance may hold for values on their way in and for long lines.
 pub fn gathering_max(item_max: Bytes) -> Bytes {
     Bytes(item_max.0.saturating_mul(2)).max(GATHERING_MIN)
 }
 
-/// The loudest that `verbosity` sets.
+/// The highest level that `verbosity` sets.
 const VERBOSITY_MAX: u32 = 2;
 
-impl Admits for Instance {
-    fn lobby(&self) -> &Arc<Lobby> {
-        &self.lobby
+impl ConnectionGroup for Instance {
+    fn limiter(&self) -> &Arc<ConnectionLimiter> {
+        &self.limiter
     }
 
-    fn admissions(&self) -> Admissions<'_> {
-        Admissions {
+    fn connection_figures(&self) -> ConnectionFigures<'_> {
+        ConnectionFigures {
             open: &self.figures.curr_connections,
             made: &self.figures.total_connections,
             refused: &self.figures.rejected_connections,
-            gave_way: Some(&self.figures.idle_kicks),
+            displaced: Some(&self.figures.idle_kicks),
         }
     }
 }
 
 impl Instance {
-    /// The instance of a group of listeners that behave by `settings`.
-    pub fn new(settings: Settings, host: Box<dyn Host>, passwords: Passwords) -> Instance {
-        let gathering = gathering_max(Bytes(settings.item_max));
+    /// Makes the instance of a group of listeners that behave by `settings`.
+    pub fn new(
+        settings: Settings,
+        process: Box<dyn ClientControls>,
+        passwords: Passwords,
+    ) -> Instance {
+        let prefixes = Prefixes::new(settings.prefix_delimiter);
+        if settings.detail {
+            prefixes.collect();
+        }
+        let memory_max = gathering_max(Bytes(settings.item_max));
         Instance {
-            lobby: Lobby::new(
+            limiter: ConnectionLimiter::new(
                 settings.connections_max,
                 settings.silence_max,
                 WhenFull::IsRefused,
             ),
             connections: Connections::default(),
-            figures: Figures::default(),
-            prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
+            figures: InstanceFigures::default(),
+            prefixes,
             watchers: Watchers::default(),
-            memory: MemoryBound::new(usize::try_from(gathering.0).unwrap_or(usize::MAX)),
+            memory: MemoryBound::new(usize::try_from(memory_max.0).unwrap_or(usize::MAX)),
             verbosity: AtomicU8::new(settings.verbosity),
             crawler: AtomicBool::new(settings.crawler),
-            zeros: Mutex::default(),
+            baselines: Mutex::default(),
             passwords: RwLock::new(passwords),
             settings,
-            host,
+            process,
         }
     }
 
-    /// The chores of a second: the tenant's flush, if it was put off and nobody has asked for anything since it is due. Its
-    /// memory is of use to others.
+    /// Does the chores of one second. It runs the tenant's flush if that was deferred and no request has come since it
+    /// was due. Others can then use the flushed memory.
     pub fn tick(&self, tenancy: &Tenancy) {
         tenancy.flush_if_due();
     }
 
-    /// Hides everything that the tenant stores until a delay is over, which is given as a time to live.
+    /// Hides everything that the tenant stores until a delay is over. The delay is given as a time to live.
     pub(super) fn flush(&self, tenancy: &Tenancy, delay: i64) {
-        let (worker, tenant, now) = tenancy.acting();
-        match numbers::due(tenancy.clock(), delay) {
+        let (worker, tenant, now) = tenancy.worker_tenant_now();
+        match numbers::delay_end(tenancy.clock(), delay) {
             Some(due) => worker.defer_flush(tenant, due),
             None => worker.flush(tenant, now),
         }
     }
 
-    /// Counts anew for the tenant.
+    /// Resets the counts of the tenant (`stats reset`).
     pub(super) fn reset(&self, tenancy: &Tenancy) {
-        let (worker, tenant, _) = tenancy.acting();
+        let (worker, tenant, _) = tenancy.worker_tenant_now();
         tenancy.ledger().reset(tenant);
         self.prefixes.clear();
         let figures = worker.store().tenant_figures(tenant);
-        let zero = Zero {
+        let baseline = FigureBaseline {
             evictions: figures.evictions,
             evicted_unfetched: figures.evicted_unfetched,
             reclaimed: figures.reclaimed,
@@ -156,26 +164,31 @@ impl Instance {
             listen_disabled: self.figures.listen_disabled.get(),
             idle_kicks: self.figures.idle_kicks.get(),
         };
-        self.zeros.lock().insert(tenant, zero);
+        self.baselines.lock().insert(tenant, baseline);
     }
 
-    /// Where the tenant's figures stood at its last reset.
-    pub(super) fn zero(&self, tenant: TenantId) -> Zero {
-        self.zeros.lock().get(&tenant).copied().unwrap_or_default()
+    /// Returns the tenant's figures at its last reset.
+    pub(super) fn baseline(&self, tenant: TenantId) -> FigureBaseline {
+        self.baselines
+            .lock()
+            .get(&tenant)
+            .copied()
+            .unwrap_or_default()
     }
 
-    /// Who may come in from now on (a password file was read anew).
+    /// Replaces the accounts that may log in, after a password file was read again.
     pub fn set_passwords(&self, passwords: Passwords) {
         *self.passwords.write() = passwords;
     }
 
-    /// Whether this user may come in, and as which tenant if not the listener's own.
-    pub(super) fn admit(&self, login: &Login<'_>) -> Option<Option<TenantId>> {
+    /// Checks a login. Returns `None` if it is refused. Otherwise returns the tenant for which the user acts, or `None`
+    /// for the listener's own.
+    pub(super) fn authenticate(&self, login: &Login<'_>) -> Option<Option<TenantId>> {
         let passwords = self.passwords.read();
-        passwords.admit(login).map(|account| account.tenant)
+        passwords.authenticate(login).map(|account| account.tenant)
     }
 
-    /// How much is said in the log now.
+    /// Returns the current level of the log.
     pub fn verbosity(&self) -> u8 {
         self.verbosity.load(Ordering::Relaxed)
     }
@@ -197,32 +210,35 @@ impl Instance {
             .store(crawler == Crawler::On, Ordering::Relaxed);
     }
 
-    /// Tells those who listen, if there are any. Costs one load a request while nobody does.
+    /// Passes an event to the watchers and the counts by prefix, if there are any. Otherwise it costs one load per
+    /// request.
     #[inline]
-    pub(super) fn observed<'e>(&self, peer: &Peer, event: impl FnOnce() -> Event<'e>) {
+    pub(super) fn emit<'e>(&self, peer: &Peer, event: impl FnOnce() -> WatchEvent<'e>) {
         if self.prefixes.collects() || self.watchers.any() {
-            self.tell(peer, &event());
+            self.dispatch(peer, &event());
         }
     }
 
     #[cold]
-    fn tell(&self, peer: &Peer, event: &Event<'_>) {
+    fn dispatch(&self, peer: &Peer, event: &WatchEvent<'_>) {
         if self.prefixes.collects() {
             match *event {
-                Event::Fetched {
+                WatchEvent::Fetched {
                     key,
                     status: FetchStatus::Found,
                     ..
-                } => self.prefixes.count(key, Counted::Hit),
-                Event::Fetched { key, .. } => self.prefixes.count(key, Counted::Miss),
-                Event::Stored { key, .. } => self.prefixes.count(key, Counted::Set),
-                Event::Deleted { key, .. } => self.prefixes.count(key, Counted::Delete),
-                Event::Sought { .. }
-                | Event::Written { .. }
-                | Event::Connected
-                | Event::Closed(_) => {}
+                } => self.prefixes.count(key, PrefixOperation::Hit),
+                WatchEvent::Fetched { key, .. } => self.prefixes.count(key, PrefixOperation::Miss),
+                WatchEvent::Stored { key, .. } => self.prefixes.count(key, PrefixOperation::Set),
+                WatchEvent::Deleted { key, .. } => {
+                    self.prefixes.count(key, PrefixOperation::Delete)
+                }
+                WatchEvent::StoreLookup { .. }
+                | WatchEvent::Written { .. }
+                | WatchEvent::Connected
+                | WatchEvent::Closed(_) => {}
             }
         }
-        self.watchers.tell(peer, event);
+        self.watchers.publish(peer, event);
     }
 }

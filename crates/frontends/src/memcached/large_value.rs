@@ -1,58 +1,59 @@
 //! A large value on its way in.
 
-use super::bound::MemoryBound;
+use super::memory_bound::MemoryBound;
 
-/// What a gathering value takes of the bound at first, bytes; then twice what it has.
+/// The bytes that a value reserves of the memory bound at first. Later it doubles its reservation.
 const FIRST_STEP: usize = 64 << 10;
 
-/// Room for a value up to this size is asked of the allocator at once, bytes: it is not copied as it
-/// grows. What has not come is address space only, and not taken of the bound.
+/// The largest value, in bytes, for which the allocator is asked for all room at once, so that the value is not copied
+/// as it grows. Room for bytes that have not come is address space only and is not reserved of the memory bound.
 const WHOLE_MAX: usize = 1 << 20;
 
-/// A request's head and the part of its value that has come.
+/// The head of a request and the part of its value that has come.
 pub(super) struct LargeValue {
     head: Vec<u8>,
     body: Vec<u8>,
     needed: usize,
-    share: usize,
+    reserved: usize,
 }
 
 impl LargeValue {
-    /// A request whose value is still to come, `needed` bytes of it.
+    /// Begins a request that still needs `needed` bytes of its value.
     pub(super) fn new(head: &[u8], needed: usize) -> LargeValue {
         LargeValue {
             head: head.to_vec(),
             body: Vec::new(),
             needed,
-            share: 0,
+            reserved: 0,
         }
     }
 
-    /// The request's head.
+    /// Returns the head of the request.
     pub(super) fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// What has come of the value.
+    /// Returns the part of the value that has come.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Bytes that have not come.
+    /// Returns how many bytes have not come.
     pub(super) fn missing(&self) -> usize {
         self.needed - self.body.len()
     }
 
-    /// Takes from the input what belongs to the value; says how much. Nothing is taken where there is no memory for it.
-    pub(super) fn take(&mut self, memory: &MemoryBound, input: &[u8]) -> Option<usize> {
+    /// Moves the input that belongs to the value into it. Returns the number of bytes moved, or `None` if there is no
+    /// memory for them.
+    pub(super) fn receive(&mut self, memory: &MemoryBound, input: &[u8]) -> Option<usize> {
         let taken = input.len().min(self.missing());
         let len = self.body.len() + taken;
-        if len > self.share {
-            let share = len.max(2 * self.share).max(FIRST_STEP).min(self.needed);
-            if !memory.take(share - self.share) {
+        if len > self.reserved {
+            let share = len.max(2 * self.reserved).max(FIRST_STEP).min(self.needed);
+            if !memory.try_reserve(share - self.reserved) {
                 return None;
             }
-            self.share = share;
+            self.reserved = share;
             let room = share.max(WHOLE_MAX.min(self.needed));
             let more = room - self.body.len();
             self.body.try_reserve_exact(more).ok()?;
@@ -61,8 +62,8 @@ impl LargeValue {
         Some(taken)
     }
 
-    /// Gives its share of the bound back; the value is done with.
+    /// Returns the reserved bytes to the memory bound, because the value is done with.
     pub(super) fn give_back(&self, memory: &MemoryBound) {
-        memory.give_back(self.share);
+        memory.give_back(self.reserved);
     }
 }

@@ -1,11 +1,12 @@
-//! memcached's keys, and the store's: the same bytes, once they are known to be short enough.
+//! Keys of memcached. The store uses the same bytes, once they are known to be short enough.
 
 use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use sublet_store::Marks;
 
-/// The longest key, bytes.
+/// The longest key, in bytes.
 pub(super) const KEY_MAX: usize = 250;
 
 /// A key of 1 to [`KEY_MAX`] bytes.
@@ -13,20 +14,39 @@ pub(super) const KEY_MAX: usize = 250;
 pub(super) struct Key<'a>(Cow<'a, [u8]>);
 
 impl<'a> Key<'a> {
-    /// The key of these bytes, unless they are none or too many.
+    /// Makes a key of these bytes. Returns `None` if there are none or too many.
     pub(super) fn new(bytes: &'a [u8]) -> Option<Key<'a>> {
         fits(bytes).then_some(Key(Cow::Borrowed(bytes)))
     }
 
-    /// The key that this one is the base64 of.
+    /// Returns the key whose base64 form this key is.
     pub(super) fn decoded(&self) -> Option<Key<'a>> {
         let bytes = STANDARD.decode(&self.0).ok()?;
         fits(&bytes).then_some(Key(Cow::Owned(bytes)))
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the key.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+/// How a reply writes an item's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyForm {
+    /// As the key's bytes.
+    Plain,
+    /// In base64, followed by the flag `b`.
+    Base64,
+}
+
+impl KeyForm {
+    /// Returns the form in which the client that stored the item gave its key.
+    pub(super) fn of_item(marks: Marks) -> KeyForm {
+        match marks.binary_key {
+            true => KeyForm::Base64,
+            false => KeyForm::Plain,
+        }
     }
 }
 
@@ -39,7 +59,7 @@ pub(super) fn write_base64(out: &mut Vec<u8>, key: &[u8]) {
     out.extend_from_slice(STANDARD.encode(key).as_bytes());
 }
 
-/// Appends a key so that it holds no space or control character.
+/// Appends a key in a form without spaces and control characters.
 pub(super) fn write_uri(out: &mut Vec<u8>, key: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in key {

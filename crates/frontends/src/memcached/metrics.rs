@@ -1,14 +1,14 @@
-//! Figures of a group of listeners that no tenant has alone, and of the process.
+//! Figures of a group of listeners that belong to no single tenant, and figures of the process.
 
-use crate::doors::TlsFigures;
-use crate::figures::Figure;
+use crate::figures::AtomicFigure;
+use crate::listeners::TlsFigures;
 
 macro_rules! gauges {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Figures of the instance that any thread moves.
+        /// Figures of the instance that any thread changes.
         #[derive(Debug, Default)]
-        pub struct Figures {
-            $($(#[$doc])* pub $name: Figure,)*
+        pub struct InstanceFigures {
+            $($(#[$doc])* pub $name: AtomicFigure,)*
         }
     };
 }
@@ -18,11 +18,11 @@ gauges! {
     curr_connections,
     /// Connections that were opened.
     total_connections,
-    /// Connections refused because there were too many.
+    /// Connections refused because the limit was reached.
     rejected_connections,
-    /// Times that accepting was stopped.
+    /// How often accepting was paused.
     listen_disabled,
-    /// Microseconds in which accepting was stopped.
+    /// Microseconds for which accepting was paused.
     listen_disabled_micros,
     /// Connections closed because they were idle.
     idle_kicks,
@@ -30,13 +30,13 @@ gauges! {
     ssl_handshake_errors,
     /// TLS records that were wrong.
     ssl_proto_errors,
-    /// TLS sessions made.
+    /// TLS sessions that resumed no earlier one.
     ssl_new_sessions,
-    /// Unix time at which the certificates were read.
+    /// The Unix time at which the certificates were read.
     ssl_certs_read_unix,
 }
 
-impl TlsFigures for Figures {
+impl TlsFigures for InstanceFigures {
     fn session_made(&self) {
         self.ssl_new_sessions.bump();
     }
@@ -50,9 +50,9 @@ impl TlsFigures for Figures {
     }
 }
 
-/// Where figures stood that only grow, when a tenant last asked for them to be counted anew.
+/// The values of figures that only grow, at the time when a tenant last reset its statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Zero {
+pub(super) struct FigureBaseline {
     pub(super) evictions: u64,
     pub(super) evicted_unfetched: u64,
     pub(super) reclaimed: u64,
@@ -63,7 +63,7 @@ pub(super) struct Zero {
     pub(super) idle_kicks: u64,
 }
 
-/// User and system time of the process, microseconds.
+/// User and system time of the process, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// In user mode.

@@ -1,13 +1,12 @@
-//! memcached's protocols (text, meta, binary) and its face to the outside.
+//! memcached's protocols (text, meta, binary) and the interface of its listeners.
 
-mod bound;
 mod caller;
 mod commands;
 pub mod connections;
-mod events;
 pub mod instance;
 mod large_value;
 mod map;
+mod memory_bound;
 pub mod metrics;
 mod numbers;
 mod operate;
@@ -19,4 +18,5 @@ pub mod session;
 pub mod settings;
 mod verbs;
 pub mod watch;
+mod watch_event;
 mod wire;

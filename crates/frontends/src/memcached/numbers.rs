@@ -1,43 +1,45 @@
-//! memcached's numbers and times. It reads the words of a request strictly: digits, and a sign where there may be one. A value that is
-//! counted and the flags and time of a store it reads as C's `strtol` family does.
+//! memcached's numbers and times.
+//!
+//! The module parses most words of a request strictly: digits, and a sign where one may stand. It parses a value that
+//! is counted, and the flags and the time of a store, as C's `strtol` family does.
 
 use sublet_types::{Expiry, Nanos, Second};
 
 use crate::tenancy::Clock;
 
-/// Times to live up to this are relative; above it they are Unix times. Seconds.
+/// The longest relative time to live, in seconds. Longer ones are Unix times.
 const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const NANOS: u64 = 1_000_000_000;
 
 /// A second that is always past.
 const PAST: Expiry = Expiry::At(Second(0));
 
-/// What memcached adds to a key and a value: item head, cas unique, terminators. The limit `-I` and the sizes that it shows count them,
-/// so the same items fit here.
+/// What memcached adds to a key and a value: the item's head, the cas unique and terminators. The limit `-I` and the
+/// sizes that memcached shows include it, so the same items fit here.
 const ITEM_HEAD: usize = 48 + 8 + 1 + 2;
 
-/// Client flags take room only where there are any.
+/// What memcached adds for client flags. It adds this only if there are any.
 const ITEM_FLAGS: usize = 4;
 
-/// The size of an item as memcached counts it, bytes.
+/// Returns the size of an item as memcached counts it, in bytes.
 pub(super) fn item_size(key: usize, flags: u32, value: usize) -> usize {
     let flags = if flags == 0 { 0 } else { ITEM_FLAGS };
     ITEM_HEAD + key + flags + value
 }
 
-/// An unsigned number of 64 bits.
+/// Parses an unsigned number of 64 bits.
 pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
     magnitude(word)
 }
 
-/// An unsigned number of 32 bits.
+/// Parses an unsigned number of 32 bits.
 pub(super) fn unsigned_32(word: &[u8]) -> Option<u32> {
     u32::try_from(unsigned(word)?).ok()
 }
 
-/// A signed number of 32 bits.
+/// Parses a signed number of 32 bits.
 pub(super) fn signed_32(word: &[u8]) -> Option<i32> {
     let (negative, digits) = match word.strip_prefix(b"-") {
         Some(digits) => (true, digits),
@@ -47,32 +49,32 @@ pub(super) fn signed_32(word: &[u8]) -> Option<i32> {
     i32::try_from(if negative { -number } else { number }).ok()
 }
 
-/// An unsigned number of 64 bits; white space may surround it, and a sign stand before it.
+/// Parses an unsigned number of 64 bits. White space may surround it, and a sign may stand before it.
 pub(super) fn loose_unsigned(text: &[u8]) -> Option<u64> {
-    let (negative, digits) = split(text)?;
+    let (negative, digits) = split_sign(text)?;
     let number = magnitude(digits)?;
     (!negative || number == 0).then_some(number)
 }
 
-/// The same, cut to 32 bits as memcached cuts it (2^32 + 1 is 1).
+/// Parses the same, cut to 32 bits as memcached cuts it (2^32 + 1 is 1).
 pub(super) fn loose_unsigned_32(text: &[u8]) -> Option<u32> {
     loose_unsigned(text).map(|number| number as u32)
 }
 
-/// A signed number, cut to 32 bits as memcached cuts it.
+/// Parses a signed number, cut to 32 bits as memcached cuts it.
 pub(super) fn loose_signed_32(text: &[u8]) -> Option<i32> {
-    let (negative, digits) = split(text)?;
+    let (negative, digits) = split_sign(text)?;
     let number = i64::try_from(magnitude(digits)?).ok()?;
     Some(if negative { -number } else { number } as i32)
 }
 
-/// A number with a fraction.
+/// Parses a number with a fraction.
 pub(super) fn fraction(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.trim().parse().ok()
 }
 
-/// The sign, and what follows it up to white space.
-fn split(text: &[u8]) -> Option<(bool, &[u8])> {
+/// Returns the sign and the text that follows it, up to white space.
+fn split_sign(text: &[u8]) -> Option<(bool, &[u8])> {
     let text = text.trim_ascii_start();
     let (negative, rest) = match text.first()? {
         b'-' => (true, &text[1..]),
@@ -94,8 +96,12 @@ fn magnitude(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// When something stored now with this time to live ceases to be: 0 never, negative at once, up to 30 days from now, above that a
-/// Unix time.
+/// Returns when an item stored now with this time to live expires:
+///
+/// - 0: never.
+/// - Negative: at once.
+/// - Up to 30 days: after that many seconds.
+/// - Above that: at that Unix time.
 pub(super) fn expiry(clock: &Clock, now: Second, exptime: i64) -> Expiry {
     match exptime {
         0 => Expiry::Never,
@@ -105,8 +111,9 @@ pub(super) fn expiry(clock: &Clock, now: Second, exptime: i64) -> Expiry {
     }
 }
 
-/// The moment at which a delay from now is over, given as a time to live; nothing where that is now or past.
-pub(super) fn due(clock: &Clock, delay: i64) -> Option<Nanos> {
+/// Returns the moment at which a delay from now is over. The delay is given as a time to live. Returns `None` if the
+/// moment is now or past.
+pub(super) fn delay_end(clock: &Clock, delay: i64) -> Option<Nanos> {
     let now = clock.moment();
     let due = match delay {
         ..=0 => return None,
@@ -116,7 +123,7 @@ pub(super) fn due(clock: &Clock, delay: i64) -> Option<Nanos> {
     (due > now).then_some(due)
 }
 
-/// Seconds that an item has left; −1 where it has no end.
+/// Returns the seconds that an item has left; −1 if it never expires.
 pub(super) fn ttl(now: Second, expiry: Expiry) -> i64 {
     match expiry {
         Expiry::Never => -1,
@@ -207,14 +214,14 @@ mod tests {
         let (before, unix) = (clock.moment().0, clock.unix(clock.now()) as i64);
         let after = |due: Nanos| due.0 - before;
         for delay in [1, 30 * 86_400] {
-            let due = after(due(&clock, delay).expect("a moment"));
+            let due = after(delay_end(&clock, delay).expect("a moment"));
             let exact = delay as u64 * NANOS;
             assert!((exact..=exact + clock.moment().0).contains(&due), "{delay}");
         }
-        let due_at_unix = after(due(&clock, unix + 10).expect("a moment"));
+        let due_at_unix = after(delay_end(&clock, unix + 10).expect("a moment"));
         assert!((8 * NANOS..=10 * NANOS).contains(&due_at_unix));
         for past in [0, -1, 31 * 86_400, unix - 1] {
-            assert_eq!(due(&clock, past), None, "{past}");
+            assert_eq!(delay_end(&clock, past), None, "{past}");
         }
     }
 }

@@ -1,117 +1,118 @@
-//! What running a request led to, and what the loop does next. Commands say it, and the session acts on it.
+//! The outcomes of requests, and the next action of the worker loop. Commands return an outcome, and the session acts
+//! on it.
 
 use std::sync::Arc;
 
 use sublet_types::{Expiry, TenantId};
 
 use super::operate::listing::Listing;
-use super::watch::Feed;
+use super::watch::Watcher;
+use crate::serving::StopMode;
 
-/// Replies beyond this are written out before the next request is run.
+/// The session runs no further request before the loop has written the replies if they exceed this many bytes.
 pub const REPLY_HIGH_WATER: usize = 256 << 10;
 
-/// What the loop does after the replies so far.
+/// What the worker loop does after the replies so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Write the replies and wait for input. At least `wanted` bytes more than what is left unconsumed are known to be coming (a hint, 1 or more).
+pub enum LoopAction {
+    /// Write the replies and wait for input. At least `wanted` bytes are coming, beyond the input that is left
+    /// unconsumed. The number is a hint of 1 or more.
     Read {
         /// Bytes that are known to be coming.
         wanted: usize,
     },
-    /// The replies are over [`REPLY_HIGH_WATER`]: write them, then call again, even without new input.
+    /// The replies exceed [`REPLY_HIGH_WATER`]. Write them, then call again, even without new input.
     Write,
-    /// `requests_per_turn` requests were run and more input is there: let others run, then call again.
+    /// `requests_per_turn` requests were run, and more input is there. Let other connections run, then call again.
     Yield,
-    /// From here on the connection acts for this tenant: call again with its tenancy.
-    Become(TenantId),
-    /// The connection watches: call again, also without input, every `WATCH_INTERVAL`; the replies are the lines that came up.
+    /// The connection acts for this tenant from now on. Call again with the tenant's tenancy.
+    SwitchTenant(TenantId),
+    /// The connection watches. Call again every `WATCH_INTERVAL`, also without input. The replies are the new lines.
     Watch,
     /// Write the replies, then close.
     Close,
     /// Write the replies, close, and end the process.
-    Shutdown {
-        /// Whether connections may finish first.
-        graceful: bool,
-    },
+    Shutdown(StopMode),
 }
 
-/// Whether the client has shown who it is.
+/// Whether the client has authenticated, if it must.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum AuthGate {
     Open,
     Shut,
 }
 
-/// What follows a request's head.
+/// The bytes that follow a request's head.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum After<'a> {
+pub(super) enum RequestBody<'a> {
     /// This much of the input so far.
     Input(&'a [u8]),
-    /// A value for which there is no memory.
+    /// A value for which no memory is left.
     NoMemory,
 }
 
-/// A get, but for its keys: it goes on where it was interrupted.
+/// A get without its keys, which continues where it was interrupted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingGet {
-    pub(super) shows: Shows,
-    /// The end that each item gets, if it gets one.
+    pub(super) fields: GetFields,
+    /// The new expiry of each item; `None` if it stays.
     pub(super) touch: Option<Expiry>,
 }
 
 impl PendingGet {
-    /// get.
+    /// The command get.
     pub(super) const VALUES: PendingGet = PendingGet {
-        shows: Shows::Value,
+        fields: GetFields::Value,
         touch: None,
     };
 
-    /// gets.
+    /// The command gets.
     pub(super) const VALUES_AND_CAS: PendingGet = PendingGet {
-        shows: Shows::ValueAndCas,
+        fields: GetFields::ValueAndCas,
         touch: None,
     };
 }
 
-/// What the reply to a get shows of an item.
+/// The fields of an item that the reply to a get shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shows {
+pub(super) enum GetFields {
     Value,
     ValueAndCas,
 }
 
-/// What running a request led to.
-pub(super) enum Ran {
-    /// It is done, with this many bytes behind its head.
-    Done { after: usize },
-    /// It needs this many bytes behind its head.
+/// The outcome of a request.
+pub(super) enum RequestOutcome {
+    /// The request is done. This many bytes belong to it behind its head.
+    Done { body: usize },
+    /// The request needs this many bytes behind its head.
     Awaits { body: usize },
-    /// It is done; this many bytes behind its head are to be discarded.
+    /// The request is done. This many bytes behind its head must be discarded.
     Swallow { body: usize },
-    /// It is done up to this byte of its head; the rest is keys still to be answered.
+    /// The request is done up to this byte of its head. The rest is keys that have no reply yet.
     Get(PendingGet, usize),
-    /// It goes on as a listing, with this many bytes behind its head.
-    List { after: usize, listing: Box<Listing> },
-    /// It is done, and the client watches.
-    Watch(Arc<Feed>),
-    /// It is done, with this many bytes behind its head, and the client is who it says.
-    Admit {
-        after: usize,
-        /// As whom it is served, if not as the listener's own tenant.
+    /// The request continues as a listing. This many bytes belong to it behind its head.
+    List { body: usize, listing: Box<Listing> },
+    /// The request is done, and the client watches.
+    Watch(Arc<Watcher>),
+    /// The request is done, and the client has authenticated. This many bytes belong to it behind its head.
+    Authenticated {
+        body: usize,
+        /// The tenant for which the client acts; the listener's own if `None`.
         tenant: Option<TenantId>,
     },
-    /// It is done; this many bytes behind its head are to be discarded, and the client is nobody, whoever it was before.
-    Disown { body: usize },
-    /// It is done, and this is next.
-    Stop(Next),
-    /// The client broke the protocol: close.
-    Break,
+    /// The request is done. This many bytes behind its head must be discarded. The client counts as unknown from now
+    /// on, whoever it was before.
+    Deauthenticated { body: usize },
+    /// The request is done, and the loop does this next.
+    Stop(LoopAction),
+    /// The client broke the protocol, so its connection must close.
+    ProtocolError,
 }
 
-impl Ran {
-    /// A request without anything behind its head goes on as a listing.
-    pub(super) fn list(listing: Listing) -> Ran {
+impl RequestOutcome {
+    /// Makes the outcome of a request that continues as a listing and has nothing behind its head.
+    pub(super) fn list(listing: Listing) -> RequestOutcome {
         let listing = Box::new(listing);
-        Ran::List { after: 0, listing }
+        RequestOutcome::List { body: 0, listing }
     }
 }

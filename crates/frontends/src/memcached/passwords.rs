@@ -1,4 +1,4 @@
-//! Who may come in: users and passwords of `-Y` files and of SASL.
+//! The accounts that may log in, with users and passwords of `-Y` files and of SASL.
 
 use std::io;
 use std::path::Path;
@@ -8,50 +8,50 @@ use sublet_types::TenantId;
 /// The most accounts in one table.
 pub(crate) const ACCOUNTS_MAX: usize = 1024;
 
-/// The largest password file that is read, bytes.
+/// The largest password file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// One who may come in.
+/// An account that may log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The name.
     pub user: Vec<u8>,
     /// The password.
     pub password: Vec<u8>,
-    /// The tenant that the name stands for, if not the listener's own.
+    /// The tenant for which the account acts; the listener's own if `None`.
     pub tenant: Option<TenantId>,
 }
 
-/// Everyone who may come in.
+/// All accounts that may log in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passwords {
     accounts: Vec<Account>,
-    names: Names,
+    names: UserNameForm,
 }
 
-/// How an account's name is written by who logs in.
+/// The form in which a client writes the name of its account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Names {
-    /// As in the table (`-Y`).
+pub enum UserNameForm {
+    /// The form in the table (`-Y`).
     #[default]
     Whole,
-    /// An account `user@host` also as `user`: Cyrus SASL takes the host for granted, and its files name it.
+    /// The account `user@host` may also be written `user`. Cyrus SASL implies the host, and its files name it.
     WithoutHost,
 }
 
-/// What somebody says who wants to come in.
+/// The login of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login<'a> {
-    /// As whom it wants to act; nobody, if it is itself.
+    /// The user for whom the client wants to act; empty if it acts for itself.
     pub acts_as: &'a [u8],
-    /// Who it is.
+    /// The name of the user.
     pub user: &'a [u8],
-    /// Its password.
+    /// The password of the user.
     pub password: &'a [u8],
 }
 
 impl<'a> Login<'a> {
-    /// Of a user that acts as itself.
+    /// Makes the login of a user that acts for itself.
     pub fn of(user: &'a [u8], password: &'a [u8]) -> Login<'a> {
         Login {
             acts_as: b"",
@@ -64,37 +64,37 @@ impl<'a> Login<'a> {
 /// Why a password file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the password file: {0}")]
     Unreadable(#[from] io::Error),
-    /// A line without a colon.
+    /// A line has no colon.
     #[error("line {0} of the password file is not user:password")]
     NoColon(usize),
-    /// Nobody in it.
-    #[error("the password file names nobody")]
+    /// The file has no account.
+    #[error("the password file has no account; add a line user:password")]
     Empty,
-    /// More accounts than the table takes.
+    /// The file has more accounts than the table takes.
     #[error("the password file names more than {ACCOUNTS_MAX} users")]
     TooMany,
-    /// A file that no one writes by hand.
+    /// The file is larger than any that people write by hand.
     #[error("the password file is larger than {FILE_BYTES_MAX} bytes")]
     TooLarge,
 }
 
 impl Passwords {
-    /// A table of these accounts.
+    /// Makes a table of these accounts.
     pub fn of(accounts: Vec<Account>) -> Result<Passwords, PasswordsError> {
         match accounts.len() {
             0 => Err(PasswordsError::Empty),
             n if n > ACCOUNTS_MAX => Err(PasswordsError::TooMany),
             _ => Ok(Passwords {
                 accounts,
-                names: Names::Whole,
+                names: UserNameForm::Whole,
             }),
         }
     }
 
-    /// Reads a file of `user:password` lines; the last one may lack its newline.
+    /// Reads a file of `user:password` lines. The last line may lack its newline.
     pub fn read(path: &Path) -> Result<Passwords, PasswordsError> {
         match sublet_tls::read(path, FILE_BYTES_MAX) {
             Ok(text) => Passwords::parse(&text),
@@ -114,29 +114,31 @@ impl Passwords {
         Passwords::of(accounts.collect::<Result<_, _>>()?)
     }
 
-    /// The same accounts, by names that are written so.
-    pub fn with_names(mut self, names: Names) -> Passwords {
+    /// Returns the same accounts with this form of their names.
+    pub fn with_names(mut self, names: UserNameForm) -> Passwords {
         self.names = names;
         self
     }
 
-    /// The same accounts, for the tenants that `whose` names.
-    pub fn with_tenants(mut self, whose: impl Fn(&[u8]) -> Option<TenantId>) -> Passwords {
+    /// Returns the same accounts, each with the tenant that `tenant_of` returns for its name.
+    pub fn with_tenants(mut self, tenant_of: impl Fn(&[u8]) -> Option<TenantId>) -> Passwords {
         for account in &mut self.accounts {
-            account.tenant = whose(&account.user).or_else(|| match self.names {
-                Names::Whole => None,
-                Names::WithoutHost => whose(without_host(&account.user)),
+            account.tenant = tenant_of(&account.user).or_else(|| match self.names {
+                UserNameForm::Whole => None,
+                UserNameForm::WithoutHost => tenant_of(without_host(&account.user)),
             });
         }
         self
     }
 
-    /// The account of that name and password, if it acts as nobody else. Takes as long for a wrong password as for a
-    /// right one.
-    pub fn admit(&self, login: &Login<'_>) -> Option<&Account> {
+    /// Returns the account with that name and password. Returns `None` if the login acts for another user. A wrong
+    /// password takes as long as a right one.
+    pub fn authenticate(&self, login: &Login<'_>) -> Option<&Account> {
         let mut found = None;
         for account in &self.accounts {
-            if self.is_name_of(account, login.user) & same(&account.password, login.password) {
+            if self.is_name_of(account, login.user)
+                & equal_in_constant_time(&account.password, login.password)
+            {
                 found = Some(account);
             }
         }
@@ -144,12 +146,12 @@ impl Passwords {
     }
 
     fn is_name_of(&self, account: &Account, name: &[u8]) -> bool {
-        let whole = same(&account.user, name);
+        let whole = equal_in_constant_time(&account.user, name);
         match self.names {
-            Names::Whole => whole,
-            Names::WithoutHost => {
+            UserNameForm::Whole => whole,
+            UserNameForm::WithoutHost => {
                 let short = without_host(&account.user);
-                whole | (same(short, name) & !short.is_empty())
+                whole | (equal_in_constant_time(short, name) & !short.is_empty())
             }
         }
     }
@@ -164,14 +166,14 @@ fn account(line: &[u8]) -> Option<Account> {
     })
 }
 
-/// `user` of `user@host`, and of `user`.
+/// Returns `user` of `user@host`, and of `user`.
 fn without_host(user: &[u8]) -> &[u8] {
     let at = user.iter().rposition(|&b| b == b'@');
     &user[..at.unwrap_or(user.len())]
 }
 
-/// Equality whose time depends on the lengths alone.
-fn same(a: &[u8], b: &[u8]) -> bool {
+/// Returns whether the two are equal. The time depends only on their lengths.
+fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |acc, (x, y)| acc | (x ^ y));
     (a.len() == b.len()) & (difference == 0)
 }
@@ -193,13 +195,13 @@ mod tests {
             acts_as: acts_as.as_bytes(),
             ..Login::of(user.as_bytes(), password.as_bytes())
         };
-        table.admit(&login).is_some()
+        table.authenticate(&login).is_some()
     }
 
     #[test]
     fn a_line_with_a_host_names_its_user_with_and_without_it_where_sasl_is_spoken() {
         let table = Passwords::parse(b"ann@host:1\nbob:2\n@host:3").expect("three good lines");
-        let sasl = table.clone().with_names(Names::WithoutHost);
+        let sasl = table.clone().with_names(UserNameForm::WithoutHost);
         assert!(admits(&sasl, "", "ann@host", "1") && admits(&sasl, "", "ann", "1"));
         assert!(admits(&sasl, "", "bob", "2") && admits(&sasl, "", "@host", "3"));
         for (user, password) in [
@@ -218,7 +220,7 @@ mod tests {
     #[test]
     fn nobody_acts_as_somebody_else() {
         let table = Passwords::parse(b"ann@host:1\nbob:2").expect("two good lines");
-        let sasl = table.with_names(Names::WithoutHost);
+        let sasl = table.with_names(UserNameForm::WithoutHost);
         for oneself in ["", "ann", "ann@host"] {
             assert!(admits(&sasl, oneself, "ann", "1"), "{oneself}");
         }

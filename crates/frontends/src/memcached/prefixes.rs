@@ -1,19 +1,19 @@
-//! Counts for each key prefix: what `stats detail` collects and shows.
+//! Counts of requests by key prefix, which `stats detail` collects and shows.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// The most prefixes that are told apart; keys with others are not counted.
+/// The most prefixes that the table holds. Requests for keys with further prefixes are not counted.
 const PREFIXES_MAX: usize = 10_000;
 
-/// What is counted.
+/// The kind of a request that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(super) enum PrefixOperation {
     /// A get that found its item.
     Hit,
-    /// A get that did not.
+    /// A get that did not find its item.
     Miss,
     /// A store.
     Set,
@@ -22,53 +22,53 @@ pub(super) enum Counted {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct PrefixCounts {
     gets: u64,
     hits: u64,
     sets: u64,
     deletes: u64,
 }
 
-/// Counts for each key prefix.
+/// Counts of requests by key prefix.
 #[derive(Debug)]
 pub(super) struct Prefixes {
     delimiter: u8,
     collects: AtomicBool,
-    counts: Mutex<BTreeMap<Vec<u8>, Counts>>,
+    counts: Mutex<BTreeMap<Vec<u8>, PrefixCounts>>,
 }
 
 impl Prefixes {
-    /// Nothing counted; a prefix ends before the first `delimiter`.
-    pub(super) fn new(delimiter: u8, collects: bool) -> Prefixes {
+    /// Makes a table that counts nothing until [`collect`](Prefixes::collect). A prefix ends before the first `delimiter`.
+    pub(super) fn new(delimiter: u8) -> Prefixes {
         Prefixes {
             delimiter,
-            collects: AtomicBool::new(collects),
+            collects: AtomicBool::new(false),
             counts: Mutex::default(),
         }
     }
 
-    /// Whether requests are counted now.
+    /// Returns whether requests are counted now.
     pub(super) fn collects(&self) -> bool {
         self.collects.load(Ordering::Relaxed)
     }
 
-    /// Counts from now on.
+    /// Begins to count.
     pub(super) fn collect(&self) {
         self.collects.store(true, Ordering::Relaxed);
     }
 
-    /// Counts no more; what was counted stays.
+    /// Stops counting. The counts stay.
     pub(super) fn stop(&self) {
         self.collects.store(false, Ordering::Relaxed);
     }
 
-    /// Forgets what was counted.
+    /// Clears the counts.
     pub(super) fn clear(&self) {
         self.counts.lock().clear();
     }
 
-    /// Counts a request. Keys without a delimiter have no prefix.
-    pub(super) fn count(&self, key: &[u8], what: Counted) {
+    /// Counts a request. A key without the delimiter has no prefix.
+    pub(super) fn count(&self, key: &[u8], what: PrefixOperation) {
         let Some(end) = memchr::memchr(self.delimiter, key) else {
             return;
         };
@@ -79,17 +79,17 @@ impl Prefixes {
         }
         let counts = table.entry(prefix.to_vec()).or_default();
         match what {
-            Counted::Hit => (counts.gets, counts.hits) = (counts.gets + 1, counts.hits + 1),
-            Counted::Miss => counts.gets += 1,
-            Counted::Set => counts.sets += 1,
-            Counted::Delete => counts.deletes += 1,
+            PrefixOperation::Hit => (counts.gets, counts.hits) = (counts.gets + 1, counts.hits + 1),
+            PrefixOperation::Miss => counts.gets += 1,
+            PrefixOperation::Set => counts.sets += 1,
+            PrefixOperation::Delete => counts.deletes += 1,
         }
     }
 
-    /// Appends a line for each prefix.
+    /// Appends a line per prefix.
     pub(super) fn dump(&self, out: &mut Vec<u8>) {
         for (prefix, counts) in self.counts.lock().iter() {
-            let Counts {
+            let PrefixCounts {
                 gets,
                 hits,
                 sets,
@@ -111,11 +111,12 @@ mod tests {
 
     #[test]
     fn keys_are_counted_by_prefix() {
-        let prefixes = Prefixes::new(b':', true);
-        prefixes.count(b"foo:1", Counted::Hit);
-        prefixes.count(b"foo:2", Counted::Miss);
-        prefixes.count(b"bar:2", Counted::Set);
-        prefixes.count(b"none", Counted::Set);
+        let prefixes = Prefixes::new(b':');
+        prefixes.collect();
+        prefixes.count(b"foo:1", PrefixOperation::Hit);
+        prefixes.count(b"foo:2", PrefixOperation::Miss);
+        prefixes.count(b"bar:2", PrefixOperation::Set);
+        prefixes.count(b"none", PrefixOperation::Set);
         let mut out = Vec::new();
         prefixes.dump(&mut out);
         let expected =
@@ -125,9 +126,10 @@ mod tests {
 
     #[test]
     fn the_table_has_an_end() {
-        let prefixes = Prefixes::new(b':', true);
+        let prefixes = Prefixes::new(b':');
+        prefixes.collect();
         for n in 0..PREFIXES_MAX + 10 {
-            prefixes.count(format!("{n}:k").as_bytes(), Counted::Set);
+            prefixes.count(format!("{n}:k").as_bytes(), PrefixOperation::Set);
         }
         assert_eq!(prefixes.counts.lock().len(), PREFIXES_MAX);
     }

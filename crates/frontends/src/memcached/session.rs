@@ -1,4 +1,4 @@
-//! One connection's protocol state: bytes in, bytes out, no sockets.
+//! The protocol state of one connection. It turns bytes of requests into bytes of replies and knows no sockets.
 //!
 //! ```text
 //!                  first byte 0x80        ┌──────── Binary
@@ -13,157 +13,163 @@ use std::sync::Arc;
 use memchr::memchr;
 use sublet_types::TenantId;
 
-use super::caller::{Caller, Place};
+use super::caller::{Caller, PipelinePosition};
 use super::commands::{binary, text};
-use super::connections::{Doing, Peer};
-use super::events::{Ending, Event};
+use super::connections::{ConnectionState, Peer};
 use super::instance::Instance;
 use super::large_value::LargeValue;
 use super::operate::listing::Listing;
-use super::outcome::{After, Gate, PendingGet, Ran};
-pub use super::outcome::{Next, REPLY_HIGH_WATER};
+use super::outcome::{AuthGate, PendingGet, RequestBody, RequestOutcome};
+pub use super::outcome::{LoopAction, REPLY_HIGH_WATER};
 use super::settings::Protocol;
-use super::watch::Feed;
+use super::watch::Watcher;
+use super::watch_event::{DisconnectReason, WatchEvent};
 use super::wire::packet;
 use crate::tenancy::Tenancy;
 
-/// Requests up to this size wait in the input until they are whole; larger ones are gathered by the session.
+/// The largest request that waits in the input until it is whole, in bytes. The session gathers larger ones itself.
 pub const WAITING_INPUT_MAX: usize = 16 << 10;
 
-/// A line that is longer without an end closes the connection, unless it is a get of many keys.
+/// A longer line without an end closes the connection, unless it is a get of many keys.
 const LINE_MAX: usize = 2048;
 
 /// The most spaces before a get of many keys.
 const LEADING_SPACES_MAX: usize = 100;
 
-/// One connection's protocol state; knows nothing of sockets.
+/// The protocol state of one connection. It knows nothing of sockets.
 pub struct Session {
     instance: Arc<Instance>,
     peer: Arc<Peer>,
-    exchange: Exchange,
+    state: SessionState,
 }
 
-/// What changes from request to request; apart from whom it is with, so that a caller borrows both.
-struct Exchange {
-    speech: Speech,
-    gate: Gate,
-    /// The listener's own tenant, once a request came: who logs in may become another, and be it again.
+/// The part of the session that changes from request to request. It stands apart from the instance and the peer, so
+/// that a caller can borrow both.
+struct SessionState {
+    protocol: NegotiatedProtocol,
+    gate: AuthGate,
+    /// The listener's own tenant, known once a request came. A client that logs in may act for another tenant, and
+    /// later for this one again.
     own_tenant: Option<TenantId>,
-    between: Between,
-    place: Place,
-    /// Bytes of the unconsumed input in which no line's end was found.
+    continuation: Continuation,
+    position: PipelinePosition,
+    /// Bytes of the unconsumed input in which no end of a line was found.
     scanned: usize,
-    /// Bytes of input that this session keeps waiting beyond [`WAITING_INPUT_MAX`].
+    /// Bytes of input beyond [`WAITING_INPUT_MAX`] that wait for this session.
     reserved: usize,
-    ending: Ending,
+    close_reason: DisconnectReason,
 }
 
-/// How far a call of [`Session::advance`] came.
+/// How far a call of [`Session::advance`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advance {
-    /// Bytes of the input that are done with. The rest is given again, at the front of the next input.
+    /// Bytes of the input that are done with. The loop gives the rest again, at the front of the next input.
     pub consumed: usize,
     /// What the loop does next.
-    pub next: Next,
+    pub next: LoopAction,
 }
 
-/// What is spoken.
+/// The protocol that the client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speech {
+enum NegotiatedProtocol {
     Undecided,
     Text,
     Binary,
 }
 
-/// What lies between the last request and the next.
-enum Between {
+/// Unfinished work between the last request and the next.
+enum Continuation {
     Nothing,
-    /// A value that is discarded.
+    /// A value that is discarded, with this many bytes left.
     Swallow(usize),
     /// A value that is being gathered.
     Gather(Box<LargeValue>),
-    /// Keys of a get that are still to be answered, in so many bytes of its line.
+    /// Keys of a get that have no reply yet, in this many bytes of its line.
     Get(PendingGet, usize),
-    /// A listing that goes on.
+    /// A listing that continues.
     List(Box<Listing>),
-    /// Lines for one who watches.
-    Watch(Arc<Feed>),
+    /// Lines for a client that watches.
+    Watch(Arc<Watcher>),
 }
 
-/// One request or a part of one.
-enum Step {
+/// How far one request, or a part of one, got.
+enum RequestStep {
     Done(usize),
-    More(usize),
-    Stop(usize, Next),
+    NeedInput(usize),
+    Stop(usize, LoopAction),
 }
 
 impl Session {
-    /// The state of a new connection. Who entered the peer in the instance's table takes it out.
+    /// Makes the state of a new connection. The caller that added the peer to the instance's table also removes it.
     pub fn new(instance: Arc<Instance>, peer: Arc<Peer>) -> Session {
-        instance.observed(&peer, || Event::Connected);
+        instance.emit(&peer, || WatchEvent::Connected);
         let settings = &instance.settings;
         let gate = match settings.sasl || settings.auth_file.is_some() {
-            true => Gate::Shut,
-            false => Gate::Open,
+            true => AuthGate::Shut,
+            false => AuthGate::Open,
         };
-        let speech = match settings.protocol {
-            _ if settings.auth_file.is_some() => Speech::Text,
-            _ if settings.sasl => Speech::Binary,
-            Protocol::Auto => Speech::Undecided,
-            Protocol::Ascii => Speech::Text,
-            Protocol::Binary => Speech::Binary,
+        let protocol = match settings.protocol {
+            _ if settings.auth_file.is_some() => NegotiatedProtocol::Text,
+            _ if settings.sasl => NegotiatedProtocol::Binary,
+            Protocol::Auto => NegotiatedProtocol::Undecided,
+            Protocol::Ascii => NegotiatedProtocol::Text,
+            Protocol::Binary => NegotiatedProtocol::Binary,
         };
-        let exchange = Exchange {
-            speech,
+        let state = SessionState {
+            protocol,
             gate,
             own_tenant: None,
-            between: Between::Nothing,
-            place: Place::First,
+            continuation: Continuation::Nothing,
+            position: PipelinePosition::First,
             scanned: 0,
             reserved: 0,
-            ending: Ending::Normal,
+            close_reason: DisconnectReason::Normal,
         };
         Session {
             instance,
             peer,
-            exchange,
+            state,
         }
     }
 
-    /// It holds memory that all connections share: a large value or a long line is on its way in.
+    /// Returns whether the session holds memory that all connections share: a large value or a long line is on its way
+    /// in.
     pub(crate) fn holds_shared_memory(&self) -> bool {
-        self.exchange.reserved > 0 || matches!(self.exchange.between, Between::Gather(_))
+        self.state.reserved > 0 || matches!(self.state.continuation, Continuation::Gather(_))
     }
 
-    /// It is the client's turn: nothing is being listed, and it does not watch.
+    /// Returns whether the session waits for the client. It does not if a listing is under way or the client watches.
     pub(crate) fn awaits_client(&self) -> bool {
-        !matches!(self.exchange.between, Between::Watch(_) | Between::List(_))
+        !matches!(
+            self.state.continuation,
+            Continuation::Watch(_) | Continuation::List(_)
+        )
     }
 
-    /// Whether its client has shown who it is, where it has to.
-    pub fn is_known(&self) -> bool {
-        self.exchange.gate == Gate::Open
+    /// Returns whether the client has authenticated, or need not.
+    pub fn is_authenticated(&self) -> bool {
+        self.state.gate == AuthGate::Open
     }
 
-    /// Hears that the connection is closed because it was idle.
-    pub(crate) fn note_idle(&mut self) {
-        self.exchange.ending = Ending::Idle;
+    /// Records that the connection is closed because it was idle.
+    pub(crate) fn set_idle_closed(&mut self) {
+        self.state.close_reason = DisconnectReason::Idle;
     }
 
-    /// Runs complete requests of `input`, appending their replies to `out`.
+    /// Runs the complete requests of `input` and appends their replies to `out`.
     pub fn advance(&mut self, input: &[u8], out: &mut Vec<u8>, tenancy: &Tenancy) -> Advance {
         let Session {
             instance,
             peer,
-            exchange,
+            state,
         } = self;
-        if let Between::Watch(feed) = &exchange.between {
+        if let Continuation::Watch(watcher) = &state.continuation {
             if out.is_empty() {
-                feed.take(&instance.watchers, tenancy.clock(), out);
+                watcher.drain_into(&instance.watchers, tenancy.clock(), out);
             }
             return Advance {
                 consumed: input.len(),
-                next: Next::Watch,
+                next: LoopAction::Watch,
             };
         }
         let unsent = out.len();
@@ -171,22 +177,22 @@ impl Session {
             instance,
             peer,
             tenancy,
-            place: exchange.place,
+            position: state.position,
         };
-        exchange.begin(caller);
+        state.begin_batch(caller);
         let batch = tenancy.batch();
         let (mut consumed, mut requests) = (0, 0);
         let next = loop {
             let rest = &input[consumed..];
-            if let Some(next) = exchange.stop_before(caller, rest, out.len(), requests) {
+            if let Some(next) = state.action_before_next(caller, rest, out.len(), requests) {
                 break next;
             }
-            exchange.prepare(caller, rest, requests);
-            let place = exchange.place;
-            let (done, next) = exchange.step(Caller { place, ..caller }, rest, out).parts();
-            exchange.place = match next {
-                Some(Next::Read { .. }) => Place::First,
-                _ => Place::Behind,
+            state.prepare(caller, rest, requests);
+            let position = state.position;
+            let (done, next) = state.step(Caller { position, ..caller }, rest, out).parts();
+            state.position = match next {
+                Some(LoopAction::Read { .. }) => PipelinePosition::First,
+                _ => PipelinePosition::Behind,
             };
             consumed += done;
             if let Some(next) = next {
@@ -199,107 +205,108 @@ impl Session {
         counters.bytes_read.add(consumed as u64);
         counters.bytes_written.add((out.len() - unsent) as u64);
         let advance = Advance { consumed, next };
-        exchange.keep_waiting(caller, input.len() - consumed, advance)
+        state.account_unconsumed(caller, input.len() - consumed, advance)
     }
 }
 
-impl Step {
-    /// Bytes that are done with, and what the loop does next, unless it goes on.
-    fn parts(self) -> (usize, Option<Next>) {
+impl RequestStep {
+    /// Returns the bytes that are done with, and the next action of the loop if the session cannot continue.
+    fn parts(self) -> (usize, Option<LoopAction>) {
         match self {
-            Step::Done(bytes) => (bytes, None),
-            Step::More(wanted) => (0, Some(Next::Read { wanted })),
-            Step::Stop(bytes, next) => (bytes, Some(next)),
+            RequestStep::Done(bytes) => (bytes, None),
+            RequestStep::NeedInput(wanted) => (0, Some(LoopAction::Read { wanted })),
+            RequestStep::Stop(bytes, next) => (bytes, Some(next)),
         }
     }
 }
 
-impl Exchange {
-    fn begin(&mut self, caller: Caller<'_>) {
-        caller.peer.set_doing(Doing::Running);
+impl SessionState {
+    fn begin_batch(&mut self, caller: Caller<'_>) {
+        caller.peer.set_state(ConnectionState::Running);
         self.own_tenant.get_or_insert(caller.tenancy.tenant());
     }
 
-    /// What the loop has to do before another request is run, if anything.
-    fn stop_before(
+    /// Returns what the loop must do before another request is run, if anything.
+    fn action_before_next(
         &mut self,
         caller: Caller<'_>,
         rest: &[u8],
         unsent: usize,
         requests: usize,
-    ) -> Option<Next> {
+    ) -> Option<LoopAction> {
         if unsent > REPLY_HIGH_WATER {
-            return Some(Next::Write);
+            return Some(LoopAction::Write);
         }
-        if rest.is_empty() && !matches!(self.between, Between::List(_)) {
-            self.place = Place::First;
-            return Some(Next::Read { wanted: 1 });
+        if rest.is_empty() && !matches!(self.continuation, Continuation::List(_)) {
+            self.position = PipelinePosition::First;
+            return Some(LoopAction::Read { wanted: 1 });
         }
         if requests == caller.instance.settings.requests_per_turn.max(1) {
             caller.counters().conn_yields.bump();
-            return Some(Next::Yield);
+            return Some(LoopAction::Yield);
         }
         None
     }
 
-    /// What is due before a request is run.
+    /// Does what is due before a request is run.
     fn prepare(&self, caller: Caller<'_>, rest: &[u8], requests: usize) {
         if requests == 0 {
             caller.peer.set_last_request(caller.tenancy.now());
         }
-        if requests.is_multiple_of(text::ahead::LOOK) && self.awaits_lines() {
-            text::ahead::requests(caller, rest);
+        if requests.is_multiple_of(text::prefetch::PREFETCH_MAX) && self.awaits_lines() {
+            text::prefetch::for_requests(caller, rest);
         }
         caller.tenancy.flush_if_due();
     }
 
     fn awaits_lines(&self) -> bool {
-        self.speech == Speech::Text && matches!(self.between, Between::Nothing)
+        self.protocol == NegotiatedProtocol::Text
+            && matches!(self.continuation, Continuation::Nothing)
     }
 
-    /// Goes on with what lies between two requests, or runs the next one.
-    fn step(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
-        match std::mem::replace(&mut self.between, Between::Nothing) {
-            Between::Nothing => {}
-            Between::Swallow(left) => return self.swallow(caller, left, input.len()),
-            Between::Gather(value) => return self.gather(caller, value, input, out),
-            Between::Get(get, left) => {
+    /// Continues the unfinished work between two requests, or runs the next request.
+    fn step(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> RequestStep {
+        match std::mem::replace(&mut self.continuation, Continuation::Nothing) {
+            Continuation::Nothing => {}
+            Continuation::Swallow(left) => return self.swallow(caller, left, input.len()),
+            Continuation::Gather(value) => return self.gather(caller, value, input, out),
+            Continuation::Get(get, left) => {
                 return self.get(caller, get, &input[..left.min(input.len())], out);
             }
-            Between::List(listing) => return self.list(caller, listing, out),
-            Between::Watch(feed) => {
-                self.between = Between::Watch(feed);
-                return Step::Stop(input.len(), Next::Watch);
+            Continuation::List(listing) => return self.list(caller, listing, out),
+            Continuation::Watch(watcher) => {
+                self.continuation = Continuation::Watch(watcher);
+                return RequestStep::Stop(input.len(), LoopAction::Watch);
             }
         }
         let (head, after) = match self.head_len(input) {
             Ok(len) => input.split_at(len),
             Err(step) => return step,
         };
-        let body = After::Input(after);
-        let ran = match self.speech {
-            Speech::Binary => binary::run(caller, self.gate, head, body, out),
+        let body = RequestBody::Input(after);
+        let outcome = match self.protocol {
+            NegotiatedProtocol::Binary => binary::run(caller, self.gate, head, body, out),
             _ => text::run(caller, self.gate, without_end(head), body, out),
         };
-        self.after(caller, head, after, ran)
+        self.apply_outcome(caller, head, after, outcome)
     }
 
-    /// Bytes of the next request's head: a line with its end, or a packet's head, extras and key. Where it is not whole, what
-    /// is to be done instead.
-    fn head_len(&mut self, input: &[u8]) -> Result<usize, Step> {
-        if self.speech == Speech::Undecided {
-            self.speech = match input[0] {
-                packet::REQUEST_MAGIC => Speech::Binary,
-                _ => Speech::Text,
+    /// Returns the length of the next request's head: a line with its end, or a packet's head, extras and key. If the
+    /// head is not whole, returns the step to take instead.
+    fn head_len(&mut self, input: &[u8]) -> Result<usize, RequestStep> {
+        if self.protocol == NegotiatedProtocol::Undecided {
+            self.protocol = match input[0] {
+                packet::REQUEST_MAGIC => NegotiatedProtocol::Binary,
+                _ => NegotiatedProtocol::Text,
             };
         }
-        match self.speech {
-            Speech::Binary => self.packet_len(input),
+        match self.protocol {
+            NegotiatedProtocol::Binary => self.packet_len(input),
             _ => self.line_len(input),
         }
     }
 
-    fn line_len(&mut self, input: &[u8]) -> Result<usize, Step> {
+    fn line_len(&mut self, input: &[u8]) -> Result<usize, RequestStep> {
         let Some(end) = memchr(b'\n', &input[self.scanned..]) else {
             return Err(self.long_line(input));
         };
@@ -308,89 +315,101 @@ impl Exchange {
         Ok(len)
     }
 
-    /// A line without an end so far: only a get of many keys may become long.
-    fn long_line(&mut self, input: &[u8]) -> Step {
+    /// Returns the step to take for a line without an end so far. Only a get of many keys may become long.
+    fn long_line(&mut self, input: &[u8]) -> RequestStep {
         let spaces = input.iter().take_while(|&&byte| byte == b' ').count();
         let line = &input[spaces..];
         let many_keys = line.starts_with(b"get ") || line.starts_with(b"gets ");
         if input.len() > LINE_MAX && (spaces > LEADING_SPACES_MAX || !many_keys) {
-            self.ending = Ending::Error;
-            return Step::Stop(input.len(), Next::Close);
+            self.close_reason = DisconnectReason::Error;
+            return RequestStep::Stop(input.len(), LoopAction::Close);
         }
         self.scanned = input.len();
-        Step::More(1)
+        RequestStep::NeedInput(1)
     }
 
-    fn packet_len(&mut self, input: &[u8]) -> Result<usize, Step> {
+    fn packet_len(&mut self, input: &[u8]) -> Result<usize, RequestStep> {
         match packet::head_len(input) {
             Ok(len) if len <= input.len() => Ok(len),
-            Ok(len) => Err(Step::More(len - input.len())),
+            Ok(len) => Err(RequestStep::NeedInput(len - input.len())),
             Err(packet::BadMagic) => {
-                self.ending = Ending::Error;
-                Err(Step::Stop(input.len(), Next::Close))
+                self.close_reason = DisconnectReason::Error;
+                Err(RequestStep::Stop(input.len(), LoopAction::Close))
             }
         }
     }
 
-    fn after(&mut self, caller: Caller<'_>, head: &[u8], after: &[u8], ran: Ran) -> Step {
-        match ran {
-            Ran::Done { after } => Step::Done(head.len() + after),
-            Ran::Awaits { body } => self.await_body(caller, head, after, body),
-            Ran::Swallow { body } => {
-                self.between = Between::Swallow(body);
-                Step::Done(head.len())
+    fn apply_outcome(
+        &mut self,
+        caller: Caller<'_>,
+        head: &[u8],
+        after: &[u8],
+        outcome: RequestOutcome,
+    ) -> RequestStep {
+        match outcome {
+            RequestOutcome::Done { body } => RequestStep::Done(head.len() + body),
+            RequestOutcome::Awaits { body } => self.await_body(caller, head, after, body),
+            RequestOutcome::Swallow { body } => {
+                self.continuation = Continuation::Swallow(body);
+                RequestStep::Done(head.len())
             }
-            Ran::Get(get, done) => {
-                self.between = Between::Get(get, head.len() - done);
-                Step::Stop(done, Next::Write)
+            RequestOutcome::Get(get, done) => {
+                self.continuation = Continuation::Get(get, head.len() - done);
+                RequestStep::Stop(done, LoopAction::Write)
             }
-            Ran::List { after, listing } => {
-                self.between = Between::List(listing);
-                Step::Done(head.len() + after)
+            RequestOutcome::List { body, listing } => {
+                self.continuation = Continuation::List(listing);
+                RequestStep::Done(head.len() + body)
             }
-            Ran::Watch(feed) => {
-                self.between = Between::Watch(feed);
-                caller.peer.set_doing(Doing::Watching);
-                Step::Stop(head.len() + after.len(), Next::Watch)
+            RequestOutcome::Watch(watcher) => {
+                self.continuation = Continuation::Watch(watcher);
+                caller.peer.set_state(ConnectionState::Watching);
+                RequestStep::Stop(head.len() + after.len(), LoopAction::Watch)
             }
-            Ran::Admit { after, tenant } => {
-                self.gate = Gate::Open;
+            RequestOutcome::Authenticated { body, tenant } => {
+                self.gate = AuthGate::Open;
                 let now = caller.tenancy.tenant();
                 let tenant = tenant.or(self.own_tenant).unwrap_or(now);
                 match tenant == now {
-                    true => Step::Done(head.len() + after),
-                    false => Step::Stop(head.len() + after, Next::Become(tenant)),
+                    true => RequestStep::Done(head.len() + body),
+                    false => RequestStep::Stop(head.len() + body, LoopAction::SwitchTenant(tenant)),
                 }
             }
-            Ran::Disown { body } => {
-                self.gate = Gate::Shut;
-                self.between = Between::Swallow(body);
-                Step::Done(head.len())
+            RequestOutcome::Deauthenticated { body } => {
+                self.gate = AuthGate::Shut;
+                self.continuation = Continuation::Swallow(body);
+                RequestStep::Done(head.len())
             }
-            Ran::Stop(next) => Step::Stop(head.len() + after.len(), next),
-            Ran::Break => {
-                self.ending = Ending::Error;
-                Step::Stop(head.len() + after.len(), Next::Close)
+            RequestOutcome::Stop(next) => RequestStep::Stop(head.len() + after.len(), next),
+            RequestOutcome::ProtocolError => {
+                self.close_reason = DisconnectReason::Error;
+                RequestStep::Stop(head.len() + after.len(), LoopAction::Close)
             }
         }
     }
 
-    fn await_body(&mut self, caller: Caller<'_>, head: &[u8], after: &[u8], body: usize) -> Step {
-        caller.peer.set_doing(Doing::AwaitingValue);
+    fn await_body(
+        &mut self,
+        caller: Caller<'_>,
+        head: &[u8],
+        after: &[u8],
+        body: usize,
+    ) -> RequestStep {
+        caller.peer.set_state(ConnectionState::AwaitingValue);
         if head.len() + body <= WAITING_INPUT_MAX {
-            return Step::More(body - after.len());
+            return RequestStep::NeedInput(body - after.len());
         }
-        self.between = Between::Gather(Box::new(LargeValue::new(head, body)));
-        Step::Done(head.len())
+        self.continuation = Continuation::Gather(Box::new(LargeValue::new(head, body)));
+        RequestStep::Done(head.len())
     }
 
-    fn swallow(&mut self, caller: Caller<'_>, left: usize, available: usize) -> Step {
+    fn swallow(&mut self, caller: Caller<'_>, left: usize, available: usize) -> RequestStep {
         let now = left.min(available);
         if left > now {
-            self.between = Between::Swallow(left - now);
-            caller.peer.set_doing(Doing::Swallowing);
+            self.continuation = Continuation::Swallow(left - now);
+            caller.peer.set_state(ConnectionState::Swallowing);
         }
-        Step::Done(now)
+        RequestStep::Done(now)
     }
 
     fn gather(
@@ -399,67 +418,79 @@ impl Exchange {
         mut value: Box<LargeValue>,
         input: &[u8],
         out: &mut Vec<u8>,
-    ) -> Step {
-        let Some(taken) = value.take(&caller.instance.memory, input) else {
-            return self.gathered(caller, &value, After::NoMemory, out);
+    ) -> RequestStep {
+        let Some(received) = value.receive(&caller.instance.memory, input) else {
+            return self.run_gathered(caller, &value, RequestBody::NoMemory, out);
         };
         let wanted = value.missing();
         if wanted == 0 {
-            let step = self.gathered(caller, &value, After::Input(value.body()), out);
+            let step = self.run_gathered(caller, &value, RequestBody::Input(value.body()), out);
             return match step {
-                Step::Stop(_, next) => Step::Stop(taken, next),
-                _ => Step::Done(taken),
+                RequestStep::Stop(_, next) => RequestStep::Stop(received, next),
+                _ => RequestStep::Done(received),
             };
         }
-        caller.peer.set_doing(Doing::AwaitingValue);
-        self.between = Between::Gather(value);
-        Step::Stop(taken, Next::Read { wanted })
+        caller.peer.set_state(ConnectionState::AwaitingValue);
+        self.continuation = Continuation::Gather(value);
+        RequestStep::Stop(received, LoopAction::Read { wanted })
     }
 
-    /// Runs a request whose value was gathered, or could not be.
-    fn gathered(
+    /// Runs a request whose value was gathered, or could not be gathered.
+    fn run_gathered(
         &mut self,
         caller: Caller<'_>,
         value: &LargeValue,
-        after: After<'_>,
+        after: RequestBody<'_>,
         out: &mut Vec<u8>,
-    ) -> Step {
-        let ran = match self.speech {
-            Speech::Binary => binary::run(caller, self.gate, value.head(), after, out),
+    ) -> RequestStep {
+        let outcome = match self.protocol {
+            NegotiatedProtocol::Binary => binary::run(caller, self.gate, value.head(), after, out),
             _ => text::run(caller, self.gate, without_end(value.head()), after, out),
         };
-        let step = match self.after(caller, &[], &[], ran) {
-            Step::Stop(_, next) => Step::Stop(0, next),
-            _ => Step::Done(0),
+        let step = match self.apply_outcome(caller, &[], &[], outcome) {
+            RequestStep::Stop(_, next) => RequestStep::Stop(0, next),
+            _ => RequestStep::Done(0),
         };
-        if let Between::Swallow(left) = &mut self.between {
+        if let Continuation::Swallow(left) = &mut self.continuation {
             *left = value.missing();
         }
         value.give_back(&caller.instance.memory);
         step
     }
 
-    fn get(&mut self, caller: Caller<'_>, get: PendingGet, line: &[u8], out: &mut Vec<u8>) -> Step {
+    fn get(
+        &mut self,
+        caller: Caller<'_>,
+        get: PendingGet,
+        line: &[u8],
+        out: &mut Vec<u8>,
+    ) -> RequestStep {
         match text::get::run(caller, get, without_end(line), out) {
-            None => Step::Done(line.len()),
+            None => RequestStep::Done(line.len()),
             Some(done) => {
-                self.between = Between::Get(get, line.len() - done);
-                Step::Stop(done, Next::Write)
+                self.continuation = Continuation::Get(get, line.len() - done);
+                RequestStep::Stop(done, LoopAction::Write)
             }
         }
     }
 
-    fn list(&mut self, caller: Caller<'_>, listing: Box<Listing>, out: &mut Vec<u8>) -> Step {
+    fn list(
+        &mut self,
+        caller: Caller<'_>,
+        listing: Box<Listing>,
+        out: &mut Vec<u8>,
+    ) -> RequestStep {
         if let Some(rest) = listing.run(caller, out) {
-            self.between = Between::List(rest);
+            self.continuation = Continuation::List(rest);
         }
-        Step::Done(0)
+        RequestStep::Done(0)
     }
 
-    /// Accounts for input that stays with the loop beyond what every connection may keep, and says what the connection does now.
-    fn keep_waiting(&mut self, caller: Caller<'_>, left: usize, advance: Advance) -> Advance {
+    /// Reserves memory for the unconsumed input beyond what every connection may keep. Sets the state of the
+    /// connection.
+    fn account_unconsumed(&mut self, caller: Caller<'_>, left: usize, advance: Advance) -> Advance {
         let needed = left.saturating_sub(WAITING_INPUT_MAX);
-        let waits = matches!(advance.next, Next::Read { .. });
+        let waits = matches!(advance.next, LoopAction::Read { .. });
         let wanted = if waits {
             needed
         } else {
@@ -467,19 +498,21 @@ impl Exchange {
         };
         caller.instance.memory.give_back(self.reserved);
         self.reserved = 0;
-        if wanted > 0 && !caller.instance.memory.take(wanted) {
-            self.ending = Ending::Error;
+        if wanted > 0 && !caller.instance.memory.try_reserve(wanted) {
+            self.close_reason = DisconnectReason::Error;
             return Advance {
-                next: Next::Close,
+                next: LoopAction::Close,
                 ..advance
             };
         }
         self.reserved = wanted;
         match advance.next {
-            Next::Read { .. } if caller.peer.doing() == Doing::Running => {
-                caller.peer.set_doing(Doing::Reading)
+            LoopAction::Read { .. } if caller.peer.state() == ConnectionState::Running => {
+                caller.peer.set_state(ConnectionState::Reading)
             }
-            Next::Write | Next::Close => caller.peer.set_doing(Doing::Writing),
+            LoopAction::Write | LoopAction::Close => {
+                caller.peer.set_state(ConnectionState::Writing)
+            }
             _ => {}
         }
         advance
@@ -488,18 +521,18 @@ impl Exchange {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        match &self.exchange.between {
-            Between::Watch(feed) => self.instance.watchers.leave(feed),
-            Between::Gather(value) => value.give_back(&self.instance.memory),
+        match &self.state.continuation {
+            Continuation::Watch(watcher) => self.instance.watchers.leave(watcher),
+            Continuation::Gather(value) => value.give_back(&self.instance.memory),
             _ => {}
         }
-        self.instance.memory.give_back(self.exchange.reserved);
+        self.instance.memory.give_back(self.state.reserved);
         self.instance
-            .observed(&self.peer, || Event::Closed(self.exchange.ending));
+            .emit(&self.peer, || WatchEvent::Closed(self.state.close_reason));
     }
 }
 
-/// A line without its `\n` or `\r\n`.
+/// Returns a line without its `\n` or `\r\n`.
 fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)

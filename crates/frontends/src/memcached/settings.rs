@@ -1,12 +1,12 @@
-//! What memcached calls its settings: everything that a listener's behaviour depends on.
+//! The settings of memcached: everything on which a listener's behaviour depends.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::doors::SILENCE_MAX;
-pub use crate::doors::{ClientCertificate, TlsSettings, TlsVersion};
+use crate::listeners::SILENCE_MAX;
+pub use crate::listeners::{ClientCertificateDemand, TlsSettings, TlsVersion};
 
-/// Which protocol a connection may speak (`-B`).
+/// The protocol that a connection may speak (`-B`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// The first byte decides.
@@ -17,7 +17,7 @@ pub enum Protocol {
     Binary,
 }
 
-/// What `stats settings` says of the crawler. Expired items are found without one.
+/// The state of the crawler in `stats settings`. Expired items are found without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crawler {
     On,
@@ -27,7 +27,7 @@ pub(super) enum Crawler {
 /// Settings of one group of listeners that serve one tenant.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Largest item, head included (`-I`), bytes.
+    /// The largest item including its head, in bytes (`-I`).
     pub item_max: u64,
     /// Whether a full store evicts (off with `-M`).
     pub evictions: bool,
@@ -47,19 +47,19 @@ pub struct Settings {
     pub crawler: bool,
     /// Whether `stats detail` collects from the start (`-D`).
     pub detail: bool,
-    /// Delimiter between a key's prefix and its rest (`-D`).
+    /// The delimiter between a key's prefix and its rest (`-D`).
     pub prefix_delimiter: u8,
-    /// Which protocol may be spoken (`-B`).
+    /// The protocol that clients may speak (`-B`).
     pub protocol: Protocol,
     /// Whether SASL PLAIN is required on the binary protocol (`-S`).
     pub sasl: bool,
     /// User and password file of the text protocol's authentication (`-Y`).
     pub auth_file: Option<PathBuf>,
-    /// Most connections at once (`-c`).
+    /// The most connections at once (`-c`).
     pub connections_max: usize,
-    /// How long who has said nothing keeps its place from others, where places are short.
+    /// How long a silent peer keeps its permit from others while permits are scarce.
     pub silence_max: Duration,
-    /// Commands of one connection before others get a turn (`-R`).
+    /// Commands of one connection before other connections get a turn (`-R`).
     pub requests_per_turn: usize,
     /// Worker threads (`-t`).
     pub threads: usize,
@@ -71,20 +71,20 @@ pub struct Settings {
     pub unix_socket: Option<PathBuf>,
     /// Unix socket's mode (`-a`).
     pub unix_mode: u32,
-    /// `listen`'s backlog (`-b`).
+    /// The backlog of `listen` (`-b`).
     pub backlog: u32,
-    /// Idle connections are closed after this; never if `None`.
+    /// Idle connections are closed after this time; never if `None`.
     pub idle_timeout: Option<Duration>,
-    /// `-v`, `-vv`.
+    /// The level of the log: 1 for `-v`, 2 for `-vv`.
     pub verbosity: u8,
-    /// TLS, where it is spoken.
+    /// The settings of TLS; `None` if the listener does not speak it.
     pub tls: Option<TlsSettings>,
-    /// What `stats settings` says of `ssl_wbuf_size`, bytes; has no other meaning here.
+    /// The value of `ssl_wbuf_size` in `stats settings`, in bytes. It has no other meaning here.
     pub tls_write_buffer: u64,
 }
 
 impl Default for Settings {
-    /// memcached's own defaults, for as long as it has kept them.
+    /// Returns memcached's own defaults.
     fn default() -> Settings {
         Settings {
             item_max: 1 << 20,

@@ -1,58 +1,58 @@
-//! What can be done with items, and what comes of it: the words that all protocols share.
+//! The operations on items and their outcomes, in the terms that all protocols share.
 
-/// What a store asks of the item that is there.
+/// What a store requires of the item that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Nothing.
+pub(super) enum StoreMode {
+    /// It requires nothing.
     Set,
-    /// That there is none.
+    /// No item is there.
     Add,
-    /// That there is one.
+    /// An item is there.
     Replace,
-    /// That there is one; the value goes behind its value.
+    /// An item is there; the new value is appended to its value.
     Append,
-    /// That there is one; the value goes before its value.
+    /// An item is there; the new value is prepended to its value.
     Prepend,
-    /// That there is one with the cas unique that the client saw.
+    /// An item is there, with the cas unique that the client saw.
     Cas,
 }
 
-/// What becomes of a store whose cas unique is older than the item's.
+/// What a store does if its cas unique is older than the item's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Older {
+pub(super) enum OlderCas {
     /// It fails.
     Fails,
     /// It stores a stale item.
     StoresStale,
 }
 
-/// What became of a store.
+/// The outcome of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stored {
-    /// Stored: its cas unique, if that is told, and the length of the value.
+pub(super) enum StoreOutcome {
+    /// The item was stored, with this cas unique and this length of the value.
     Done { cas: u64, size: usize },
-    /// What its mode asks was not met.
-    Unmet,
-    /// The cas unique was out of date.
+    /// The condition of the mode was not met.
+    ConditionUnmet,
+    /// The client's cas unique was out of date.
     Exists,
-    /// There was nothing to compare the cas unique with.
+    /// No item was there whose cas unique could be compared.
     NotFound,
-    /// Too large an item.
+    /// The item was too large.
     TooLarge,
-    /// No memory.
+    /// No memory was left.
     NoMemory,
 }
 
-/// Which way a number goes.
+/// Whether a number grows or shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Up,
     Down,
 }
 
-/// What became of a delete.
+/// The outcome of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deleted {
+pub(super) enum DeleteOutcome {
     Done,
     NotFound,
     Exists,

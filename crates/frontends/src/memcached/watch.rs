@@ -1,185 +1,191 @@
-//! `watch`: lines about what others do, for those who asked.
+//! `watch`: lines about other clients' requests, for clients that asked for them.
 //!
-//! Fetches, stores, deletes, evictions and connections are told. `rawcmds`, `sysevents` and the proxy's kinds are accepted, and nothing is
-//! told of them; nor of items that went with whole blocks when the host took memory back.
+//! Watchers get lines about fetches, stores, deletes, evictions and connections. `rawcmds`, `sysevents` and the proxy's
+//! kinds are accepted but produce no lines. Items that vanish with whole blocks when the host reclaims memory produce
+//! none either.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use sublet_store::{Evicted, EvictionListener};
+use sublet_store::{EvictedItem, EvictionListener};
 
 use super::connections::Peer;
-use super::events::{Event, FetchStatus, StoreStatus};
-use super::verbs::{Deleted, Mode};
+use super::verbs::{DeleteOutcome, StoreMode};
+use super::watch_event::{FetchStatus, StoreStatus, WatchEvent};
 use super::{map, numbers};
 use crate::tenancy::{Clock, Tenancy};
 
-/// How often a watching connection is given the lines that came up.
+/// How often a watching connection gets its new lines.
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The most watching connections.
 pub(crate) const WATCHERS_MAX: usize = 20;
 
-/// Lines that wait for one watching connection, bytes; more are skipped and counted.
+/// The most bytes of lines that wait for one watching connection. Further lines are skipped and counted.
 pub(crate) const WATCH_BYTES_MAX: usize = 256 << 10;
 
-/// Kinds of lines, as a set.
+/// A set of kinds of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kinds(u8);
+pub(super) struct WatchKinds(u8);
 
-impl Kinds {
-    pub(super) const FETCHES: Kinds = Kinds(1);
-    const STORES: Kinds = Kinds(2);
-    const DELETES: Kinds = Kinds(4);
-    const CONNECTIONS: Kinds = Kinds(8);
-    const EVICTIONS: Kinds = Kinds(16);
-    const NONE: Kinds = Kinds(0);
+impl WatchKinds {
+    pub(super) const FETCHES: WatchKinds = WatchKinds(1);
+    const STORES: WatchKinds = WatchKinds(2);
+    const DELETES: WatchKinds = WatchKinds(4);
+    const CONNECTIONS: WatchKinds = WatchKinds(8);
+    const EVICTIONS: WatchKinds = WatchKinds(16);
+    const NONE: WatchKinds = WatchKinds(0);
 
-    /// The kind of this name.
-    pub(super) fn named(name: &[u8]) -> Option<Kinds> {
+    /// Returns the kind of this name.
+    pub(super) fn named(name: &[u8]) -> Option<WatchKinds> {
         Some(match name {
-            b"fetchers" => Kinds::FETCHES,
-            b"mutations" => Kinds::STORES,
-            b"deletions" => Kinds::DELETES,
-            b"connevents" => Kinds::CONNECTIONS,
-            b"evictions" => Kinds::EVICTIONS,
-            b"rawcmds" | b"sysevents" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => Kinds::NONE,
+            b"fetchers" => WatchKinds::FETCHES,
+            b"mutations" => WatchKinds::STORES,
+            b"deletions" => WatchKinds::DELETES,
+            b"connevents" => WatchKinds::CONNECTIONS,
+            b"evictions" => WatchKinds::EVICTIONS,
+            b"rawcmds" | b"sysevents" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => {
+                WatchKinds::NONE
+            }
             _ => return None,
         })
     }
 
-    /// These and those.
-    pub(super) fn and(self, other: Kinds) -> Kinds {
-        Kinds(self.0 | other.0)
+    /// Returns the union of both sets.
+    pub(super) fn and(self, other: WatchKinds) -> WatchKinds {
+        WatchKinds(self.0 | other.0)
     }
 
-    fn includes(self, other: Kinds) -> bool {
+    fn includes(self, other: WatchKinds) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// Lines that wait for one watching connection.
-pub(super) struct Feed {
-    kinds: Kinds,
-    /// Where it hears of evictions, if it asked for them.
+/// One watching connection and the lines that wait for it.
+pub(super) struct Watcher {
+    kinds: WatchKinds,
+    /// Receives evictions, if the client asked for them.
     listener: Option<EvictionListener>,
-    waiting: Mutex<Waiting>,
+    pending: Mutex<PendingLines>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingLines {
     lines: Vec<u8>,
     skipped: u64,
 }
 
-impl Feed {
-    fn push(&self, line: &[u8], figures: &Figures) {
-        let mut waiting = self.waiting.lock();
-        if waiting.lines.len() + line.len() > WATCH_BYTES_MAX {
-            waiting.skipped += 1;
+impl Watcher {
+    fn push(&self, line: &[u8], figures: &WatchFigures) {
+        let mut pending = self.pending.lock();
+        if pending.lines.len() + line.len() > WATCH_BYTES_MAX {
+            pending.skipped += 1;
             figures.skipped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        if waiting.skipped > 0 {
-            let note = format!("[skipped={}]\n", std::mem::take(&mut waiting.skipped));
-            waiting.lines.extend_from_slice(note.as_bytes());
+        if pending.skipped > 0 {
+            let skipped_line = format!("[skipped={}]\n", std::mem::take(&mut pending.skipped));
+            pending.lines.extend_from_slice(skipped_line.as_bytes());
         }
-        waiting.lines.extend_from_slice(line);
+        pending.lines.extend_from_slice(line);
         figures.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the lines that wait.
-    pub(super) fn take(&self, watchers: &Watchers, clock: &Clock, out: &mut Vec<u8>) {
-        out.append(&mut self.waiting.lock().lines);
+    /// Moves the waiting lines to `out`.
+    pub(super) fn drain_into(&self, watchers: &Watchers, clock: &Clock, out: &mut Vec<u8>) {
+        out.append(&mut self.pending.lock().lines);
         if let Some(listener) = &self.listener {
-            watchers.tell_evictions(listener, clock, out);
+            watchers.write_evictions(listener, clock, out);
         }
     }
 }
 
-/// How much was told.
+/// Counts of lines.
 #[derive(Debug, Default)]
-struct Figures {
+struct WatchFigures {
     lines: AtomicU64,
     sent: AtomicU64,
     skipped: AtomicU64,
 }
 
-/// Everyone who watches.
+/// All watching connections.
 #[derive(Default)]
 pub(super) struct Watchers {
     count: AtomicUsize,
-    feeds: Mutex<Vec<Arc<Feed>>>,
-    figures: Figures,
+    all: Mutex<Vec<Arc<Watcher>>>,
+    figures: WatchFigures,
 }
 
 impl Watchers {
-    /// Whether anybody watches.
+    /// Returns whether any connection watches.
     pub(super) fn any(&self) -> bool {
         self.count() > 0
     }
 
-    /// How many watch.
+    /// Returns how many connections watch.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Lines that were given to watching connections.
+    /// Returns how many lines were passed to watching connections.
     pub(super) fn sent(&self) -> u64 {
         self.figures.sent.load(Ordering::Relaxed)
     }
 
-    /// Lines that were dropped because one reads too slowly.
+    /// Returns how many lines were dropped because a client read too slowly.
     pub(super) fn skipped(&self) -> u64 {
         self.figures.skipped.load(Ordering::Relaxed)
     }
 
-    /// One more watches what becomes of a tenant's items, unless there are too many.
-    pub(super) fn join(&self, kinds: Kinds, tenancy: &Tenancy) -> Option<Arc<Feed>> {
-        let mut feeds = self.feeds.lock();
-        if feeds.len() >= WATCHERS_MAX {
+    /// Adds a connection that watches a tenant's items. Returns `None` if there are too many.
+    pub(super) fn join(&self, kinds: WatchKinds, tenancy: &Tenancy) -> Option<Arc<Watcher>> {
+        let mut watchers = self.all.lock();
+        if watchers.len() >= WATCHERS_MAX {
             return None;
         }
-        let (worker, tenant, _) = tenancy.acting();
+        let (worker, tenant, _) = tenancy.worker_tenant_now();
         let listen = || worker.store().listen(tenant);
-        let hears = kinds.includes(Kinds::EVICTIONS);
-        let feed = Arc::new(Feed {
+        let wants_evictions = kinds.includes(WatchKinds::EVICTIONS);
+        let watcher = Arc::new(Watcher {
             kinds,
-            listener: hears.then(listen).flatten(),
-            waiting: Mutex::default(),
+            listener: wants_evictions.then(listen).flatten(),
+            pending: Mutex::default(),
         });
-        feeds.push(Arc::clone(&feed));
-        self.count.store(feeds.len(), Ordering::Relaxed);
-        Some(feed)
+        watchers.push(Arc::clone(&watcher));
+        self.count.store(watchers.len(), Ordering::Relaxed);
+        Some(watcher)
     }
 
-    /// One watches no more.
-    pub(super) fn leave(&self, feed: &Arc<Feed>) {
-        let mut feeds = self.feeds.lock();
-        feeds.retain(|other| !Arc::ptr_eq(other, feed));
-        self.count.store(feeds.len(), Ordering::Relaxed);
+    /// Removes a watching connection.
+    pub(super) fn leave(&self, watcher: &Arc<Watcher>) {
+        let mut watchers = self.all.lock();
+        watchers.retain(|other| !Arc::ptr_eq(other, watcher));
+        self.count.store(watchers.len(), Ordering::Relaxed);
     }
 
-    /// Tells those who asked for events of this kind.
-    pub(super) fn tell(&self, peer: &Peer, event: &Event<'_>) {
-        let Some(kind) = kind(event) else { return };
-        let feeds = self.feeds.lock();
-        if !feeds.iter().any(|feed| feed.kinds.includes(kind)) {
+    /// Passes an event to the connections that asked for its kind.
+    pub(super) fn publish(&self, peer: &Peer, event: &WatchEvent<'_>) {
+        let Some(kind) = kind_of(event) else { return };
+        let watchers = self.all.lock();
+        if !watchers.iter().any(|watcher| watcher.kinds.includes(kind)) {
             return;
         }
         let mut line = self.begin_line();
         write_event(&mut line, peer, event);
         line.push(b'\n');
-        for feed in feeds.iter().filter(|feed| feed.kinds.includes(kind)) {
-            feed.push(&line, &self.figures);
+        for watcher in watchers
+            .iter()
+            .filter(|watcher| watcher.kinds.includes(kind))
+        {
+            watcher.push(&line, &self.figures);
         }
     }
 
-    fn tell_evictions(&self, listener: &EvictionListener, clock: &Clock, out: &mut Vec<u8>) {
-        let (heard, missed) = listener.take();
-        for evicted in &heard {
+    fn write_evictions(&self, listener: &EvictionListener, clock: &Clock, out: &mut Vec<u8>) {
+        let (evictions, missed) = listener.drain();
+        for evicted in &evictions {
             out.extend_from_slice(&self.begin_line());
             write_eviction(out, clock, evicted);
             out.push(b'\n');
@@ -190,7 +196,7 @@ impl Watchers {
         let figures = &self.figures;
         figures
             .sent
-            .fetch_add(heard.len() as u64, Ordering::Relaxed);
+            .fetch_add(evictions.len() as u64, Ordering::Relaxed);
         figures.skipped.fetch_add(missed, Ordering::Relaxed);
     }
 
@@ -208,56 +214,58 @@ impl Watchers {
     }
 }
 
-fn kind(event: &Event<'_>) -> Option<Kinds> {
+fn kind_of(event: &WatchEvent<'_>) -> Option<WatchKinds> {
     Some(match event {
-        Event::Fetched { .. } | Event::Sought { .. } => Kinds::FETCHES,
-        Event::Stored { .. } | Event::Written { .. } => Kinds::STORES,
-        Event::Deleted {
-            deleted: Deleted::Done,
+        WatchEvent::Fetched { .. } | WatchEvent::StoreLookup { .. } => WatchKinds::FETCHES,
+        WatchEvent::Stored { .. } | WatchEvent::Written { .. } => WatchKinds::STORES,
+        WatchEvent::Deleted {
+            deleted: DeleteOutcome::Done,
             ..
-        } => Kinds::DELETES,
-        Event::Deleted { .. } => return None,
-        Event::Connected | Event::Closed(_) => Kinds::CONNECTIONS,
+        } => WatchKinds::DELETES,
+        WatchEvent::Deleted { .. } => return None,
+        WatchEvent::Connected | WatchEvent::Closed(_) => WatchKinds::CONNECTIONS,
     })
 }
 
-fn write_event(line: &mut Vec<u8>, peer: &Peer, event: &Event<'_>) {
+fn write_event(line: &mut Vec<u8>, peer: &Peer, event: &WatchEvent<'_>) {
     let fd = peer.fd;
     let (name, key, rest) = match *event {
-        Event::Fetched { key, status, size } => ("item_get", key, fetched(status, fd, size)),
-        Event::Sought { key, size } => {
+        WatchEvent::Fetched { key, status, size } => {
+            ("item_get", key, fetch_fields(status, fd, size))
+        }
+        WatchEvent::StoreLookup { key, size } => {
             let status = match size {
                 Some(_) => FetchStatus::Found,
                 None => FetchStatus::NotFound,
             };
-            ("item_get", key, fetched(status, fd, size.unwrap_or(0)))
+            ("item_get", key, fetch_fields(status, fd, size.unwrap_or(0)))
         }
-        Event::Stored {
+        WatchEvent::Stored {
             key,
             status,
             mode,
             ttl,
             size,
-        } => ("item_store", key, stored(status, mode, ttl, fd, size)),
-        Event::Written {
+        } => ("item_store", key, store_fields(status, mode, ttl, fd, size)),
+        WatchEvent::Written {
             key,
             mode,
             ttl,
             size,
         } => {
-            let rest = stored(StoreStatus::STORED, mode, ttl, fd, size);
+            let rest = store_fields(StoreStatus::STORED, mode, ttl, fd, size);
             ("item_store", key, rest)
         }
-        Event::Deleted {
+        WatchEvent::Deleted {
             key, size, command, ..
         } => (
             "deleted",
             key,
             format!(" cmd={} clsid=1 size={size}", command.name()),
         ),
-        Event::Connected => return write_connection(line, "conn_new", peer, ""),
-        Event::Closed(ending) => {
-            let reason = format!(" reason={}", ending.name());
+        WatchEvent::Connected => return write_connection(line, "conn_new", peer, ""),
+        WatchEvent::Closed(reason) => {
+            let reason = format!(" reason={}", reason.name());
             return write_connection(line, "conn_close", peer, &reason);
         }
     };
@@ -267,7 +275,7 @@ fn write_event(line: &mut Vec<u8>, peer: &Peer, event: &Event<'_>) {
     line.extend_from_slice(rest.as_bytes());
 }
 
-fn write_eviction(line: &mut Vec<u8>, clock: &Clock, evicted: &Evicted) {
+fn write_eviction(line: &mut Vec<u8>, clock: &Clock, evicted: &EvictedItem) {
     line.extend_from_slice(b"eviction key=");
     map::write_uri(line, &evicted.key);
     let fetch = if evicted.fetched { "yes" } else { "no" };
@@ -279,7 +287,7 @@ fn write_eviction(line: &mut Vec<u8>, clock: &Clock, evicted: &Evicted) {
     line.extend_from_slice(rest.as_bytes());
 }
 
-fn fetched(status: FetchStatus, fd: i32, size: usize) -> String {
+fn fetch_fields(status: FetchStatus, fd: i32, size: usize) -> String {
     let class = u8::from(status == FetchStatus::Found);
     format!(
         " status={} clsid={class} cfd={fd} size={size}",
@@ -287,7 +295,7 @@ fn fetched(status: FetchStatus, fd: i32, size: usize) -> String {
     )
 }
 
-fn stored(status: StoreStatus, mode: Mode, ttl: i64, fd: i32, size: usize) -> String {
+fn store_fields(status: StoreStatus, mode: StoreMode, ttl: i64, fd: i32, size: usize) -> String {
     let (class, status) = (status.class(), status.name());
     let (mode, ttl) = (mode_name(mode), ttl.max(0));
     format!(" status={status} cmd={mode} ttl={ttl} clsid={class} cfd={fd} size={size}")
@@ -308,13 +316,13 @@ fn write_connection(line: &mut Vec<u8>, name: &str, peer: &Peer, reason: &str) {
     line.extend_from_slice(text.as_bytes());
 }
 
-fn mode_name(mode: Mode) -> &'static str {
+fn mode_name(mode: StoreMode) -> &'static str {
     match mode {
-        Mode::Set => "set",
-        Mode::Add => "add",
-        Mode::Replace => "replace",
-        Mode::Append => "append",
-        Mode::Prepend => "prepend",
-        Mode::Cas => "cas",
+        StoreMode::Set => "set",
+        StoreMode::Add => "add",
+        StoreMode::Replace => "replace",
+        StoreMode::Append => "append",
+        StoreMode::Prepend => "prepend",
+        StoreMode::Cas => "cas",
     }
 }

@@ -1,41 +1,41 @@
-//! Names to disks.
+//! The exports of a listener: disks by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::block::Disk;
+use crate::block_device::Disk;
 
 /// The most disks of one listener.
 pub const EXPORTS_MAX: usize = 1024;
 
-/// The disks of one listener, by name. They come and go while it serves.
+/// The disks of one listener, by name. Disks come and go while the listener serves.
 #[derive(Default)]
 pub struct Exports(RwLock<BTreeMap<String, Arc<dyn Disk>>>);
 
-/// Why a name stands for no disk.
+/// Why no disk has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoExport {
-    /// There is none of that name.
+    /// There is no disk of that name.
     #[error("there is no disk of that name")]
     Unknown,
-    /// The empty name, and several disks that could be meant.
+    /// The name is empty, and there are several disks.
     #[error("there are several disks: name one of them")]
     Several,
 }
 
-/// There are as many disks as one listener may have.
+/// The listener has as many disks as it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a listener has at most {EXPORTS_MAX} disks: give this one a listener of its own")]
 pub struct ExportsFull;
 
 impl Exports {
-    /// Enters a disk; one that had its name makes way.
+    /// Adds a disk. It replaces a disk of the same name.
     ///
     /// # Errors
     ///
-    /// There are [`EXPORTS_MAX`] already.
+    /// The listener has [`EXPORTS_MAX`] disks already.
     pub fn add(&self, disk: Arc<dyn Disk>) -> Result<(), ExportsFull> {
         let mut exports = self.0.write();
         if exports.len() >= EXPORTS_MAX && !exports.contains_key(disk.name()) {
@@ -45,21 +45,21 @@ impl Exports {
         Ok(())
     }
 
-    /// Strikes a disk out. Who uses it already goes on.
+    /// Removes a disk. Clients that use it already keep it.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn Disk>> {
         self.0.write().remove(name)
     }
 
-    /// Whether a disk of that name is there.
+    /// Whether there is a disk of that name.
     pub fn has(&self, name: &str) -> bool {
         self.0.read().contains_key(name)
     }
 
-    /// The disk of that name; the empty one means the only disk.
+    /// Finds the disk of that name. The empty name means the only disk.
     ///
     /// # Errors
     ///
-    /// See [`NoExport`].
+    /// [`NoExport`] says why.
     pub fn find(&self, name: &str) -> Result<Arc<dyn Disk>, NoExport> {
         let exports = self.0.read();
         if let Some(disk) = exports.get(name) {

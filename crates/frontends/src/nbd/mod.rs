@@ -1,54 +1,52 @@
-//! NBD: disks over a socket, for QEMU, the kernel's own client and whatever else speaks it.
+//! NBD: disks over a socket, for QEMU, the kernel's own client and every other NBD client.
 //!
-//! Fixed newstyle, as the protocol document of the NetworkBlockDevice project describes it. `session` settles
-//! which disk and how, and carries requests out on it, `wire` knows the bytes of both, and `serve` has the sockets.
-//! An export's name is its disk's (`map`).
+//! The frontend speaks the fixed newstyle of the NetworkBlockDevice project's protocol document. `session` negotiates
+//! which disk is served and how, and then carries out requests on it. `wire` knows the bytes of both. `serve` has the
+//! sockets. An export has the name of its disk (`map`).
 
 mod map;
 pub mod metrics;
-mod queue;
 pub mod serve;
 mod session;
+mod socket_buffer;
 #[cfg(test)]
 mod tests;
 pub mod wire;
-mod workplace;
+mod worker_resources;
 
 use std::time::Duration;
 
-use crate::doors::SILENCE_MAX;
+use crate::listeners::SILENCE_MAX;
 
 pub use map::{EXPORTS_MAX, Exports, ExportsFull, NoExport};
-pub use queue::Queue;
-pub use session::negotiate::{
-    Advance as HagglingAdvance, Haggling, Next as HagglingNext, Tls as HagglingTls,
-};
+pub use session::negotiation::{Negotiation, NegotiationAction, NegotiationAdvance, TlsState};
+pub use socket_buffer::SocketBuffer;
 
-/// Requests of one connection that wait for their disk; nothing more is read from it then.
+/// How many requests of one connection may wait for their disk. The worker reads nothing more from the connection then.
 pub const IN_FLIGHT_MAX: u32 = 256;
 
-/// Bytes of such requests. One alone may have more.
+/// How many bytes those requests may hold. A single request may hold more.
 pub(crate) const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of replies after which they are sent before more are made: while a client does not read so many, nothing
-/// more is heard from it.
+/// Bytes of replies that the session makes before the worker sends them. The worker reads no request from a client that
+/// leaves so many replies unread.
 pub(crate) const BACKLOG_MAX: usize = 64 << 10;
 
-/// What all connections of a worker hold for requests in flight, payloads on their way in and replies that nobody
-/// reads. Who wants more waits; one request may go beyond it.
+/// The bytes that all connections of a worker may hold: for requests in flight, for payloads on their way in and for
+/// replies that nobody reads. A connection that wants more waits. One request may go beyond the limit.
 pub const HELD_MAX: usize = 256 << 20;
 
-/// What a listener grants.
+/// What a listener grants its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Connections at the same time.
+    /// How many connections may be open at the same time.
     pub connections_max: u32,
-    /// How long who haggles keeps its place from others, where places are short.
+    /// How long a client that still negotiates keeps its place from others when places are short.
     pub silence_max: Duration,
-    /// How long a client may haggle before it chooses a disk.
+    /// How long a client may negotiate before it chooses a disk.
     pub handshake_max: Duration,
-    /// How long a client that sends nothing more may wait for the replies to what it asked before it gives up its seat:
-    /// over TCP it may be gone. One that is gone for certain gives it up at once.
+    /// How long a client that sends nothing more keeps its place while it waits for replies. Over TCP such a client may
+    /// be gone. A client that is certainly gone loses its place at once.
     pub absence_max: Duration,
 }
 

@@ -1,27 +1,29 @@
-//! What a tenant's rings count.
+//! What the daemon counts for each tenant's rings.
 
 use sublet_client::ring::layout::{Completion, Opcode, Outcome};
 
-use crate::figures::{Figure, figures};
+use crate::figures::{AtomicFigure, figures};
 
 figures! {
     /// What all workers counted for one tenant's rings since the start.
+    RingFigures, RingTally;
     at once {
         /// Connections that are open now.
         connections,
         /// Connections that were made.
         connections_made,
-        /// Connections refused because all places were taken.
+        /// Connections refused because the listener was full.
         refused_full,
-        /// Connections refused because of their user.
+        /// Connections refused because their user may not connect.
         refused_uid,
-        /// Connections refused for want of memory or descriptors.
+        /// Connections refused because the daemon had no memory or descriptor left.
         refused_exhausted,
-        /// Connections that ended because their ring held garbage, or their socket chatter.
+        /// Connections that ended because their ring held garbage, or because their client sent bytes after the
+        /// greeting.
         ended_garbage,
-        /// Times that a client rang.
+        /// How often a client rang the daemon's doorbell.
         bells_heard,
-        /// Clients' doorbells rung.
+        /// How often the daemon rang a client's doorbell.
         bells_rung,
     }
     by turns {
@@ -35,24 +37,24 @@ figures! {
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $operation:ident: $verb:literal $outcome:literal,)*) => {
-        /// A verb, and what came of it. Pages are counted one by one; what made no sense, by the entry.
+        /// A verb and its outcome. Pages are counted one by one. What makes no sense is counted per entry.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Operation {
             $($(#[$doc])* $operation,)*
         }
 
         impl Operation {
-            /// Every one, in their order.
+            /// All operations, in order.
             pub const ALL: &[Operation] = &[$(Operation::$operation,)*];
 
-            /// Its verb.
+            /// The operation's verb.
             pub fn verb(self) -> &'static str {
                 match self {
                     $(Operation::$operation => $verb,)*
                 }
             }
 
-            /// What came of it.
+            /// The operation's outcome.
             pub fn outcome(self) -> &'static str {
                 match self {
                     $(Operation::$operation => $outcome,)*
@@ -69,7 +71,7 @@ operations! {
     PutReplaced: "put" "replaced",
     /// A page was refused.
     PutRefused: "put" "refused",
-    /// A put that makes no sense.
+    /// A put made no sense.
     PutFaulty: "put" "faulty",
     /// A page was there.
     GetHit: "get" "hit",
@@ -77,35 +79,35 @@ operations! {
     GetMissed: "get" "missed",
     /// A page could not be read.
     GetRefused: "get" "refused",
-    /// A get that makes no sense.
+    /// A get made no sense.
     GetFaulty: "get" "faulty",
-    /// A page was forgotten.
+    /// A page was flushed.
     FlushPageDone: "flush_page" "done",
-    /// A flush of pages that makes no sense.
+    /// A flush of pages made no sense.
     FlushPageFaulty: "flush_page" "faulty",
-    /// An object was forgotten.
+    /// An object was flushed.
     FlushObjectDone: "flush_object" "done",
-    /// A flush of an object that makes no sense.
+    /// A flush of an object made no sense.
     FlushObjectFaulty: "flush_object" "faulty",
     /// A pool was made or joined.
     CreatePoolDone: "create_pool" "done",
     /// A pool was refused.
     CreatePoolRefused: "create_pool" "refused",
-    /// A pool that makes no sense.
+    /// A request for a pool made no sense.
     CreatePoolFaulty: "create_pool" "faulty",
-    /// A pool was forgotten.
+    /// A pool was destroyed.
     DestroyPoolDone: "destroy_pool" "done",
-    /// The end of a pool that is none.
+    /// A client tried to destroy a pool that it does not have.
     DestroyPoolFaulty: "destroy_pool" "faulty",
-    /// A verb that there is not.
+    /// The verb is unknown.
     UnknownFaulty: "unknown" "faulty",
 }
 
-/// How often each operation was.
+/// How often each operation happened.
 #[derive(Debug, Default)]
-pub(super) struct Operations([Figure; Operation::ALL.len()]);
+pub(super) struct Operations([AtomicFigure; Operation::ALL.len()]);
 
-/// The same in one turn.
+/// The same for one turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OperationTally([u64; Operation::ALL.len()]);
 
@@ -116,14 +118,14 @@ impl Operations {
     }
 }
 
-impl Tally {
-    /// `n` more of an operation.
+impl RingTally {
+    /// Counts `n` more of an operation.
     pub(super) fn add(&mut self, operation: Operation, n: u32) {
         self.operations.0[operation as usize] += u64::from(n);
     }
 
-    /// Counts an entry by its answer. Its pages are counted where they are put, got and flushed.
-    pub(super) fn answered(&mut self, completion: &Completion) {
+    /// Counts an entry by its completion. Its pages are counted where they are put, got and flushed.
+    pub(super) fn record_completion(&mut self, completion: &Completion) {
         self.entries += 1;
         let opcode = Opcode::of(completion.opcode);
         let operation = match Outcome::of(completion.outcome) {
@@ -157,8 +159,8 @@ fn faulty(opcode: Option<Opcode>) -> Operation {
     }
 }
 
-impl Figures {
-    /// How often this came of that verb.
+impl RingFigures {
+    /// How often an operation happened.
     pub fn operation(&self, operation: Operation) -> u64 {
         self.operations.0[operation as usize].get()
     }

@@ -1,13 +1,13 @@
 //! The page ring: pages for programs on this host, through memory that both sides map.
 //!
-//! The bytes are described in `sublet_client::ring`; here is the daemon's side of them. Nothing in a ring
-//! is believed: an entry is copied out once ([`DaemonEnd::take`](sublet_client::ring::DaemonEnd::take)), checked
-//! ([`wire`]), its pool looked up among those of its connection (`map`), and carried out.
+//! `sublet_client::ring` describes the bytes. This module is the daemon's side of them. The daemon trusts nothing in a
+//! ring. It copies each entry out once ([`DaemonEnd::dequeue`](sublet_client::ring::DaemonEnd::dequeue)) and checks it
+//! ([`wire`]). Then it looks up the entry's pool among the pools of the connection (`map`), and carries the entry out.
 
 mod map;
 pub mod metrics;
-mod pages;
-mod passing;
+mod page_copy;
+mod page_operations;
 pub mod serve;
 mod session;
 #[cfg(test)]
@@ -23,51 +23,51 @@ use sublet_client::ring::Shape;
 use sublet_store::Spill;
 use sublet_types::Bytes;
 
-use crate::doors::SILENCE_MAX;
+use crate::listeners::SILENCE_MAX;
 
-pub use map::{Names, Restored};
+pub use map::{JoinedPools, UnclaimedPools};
 
 /// The most pools of one connection.
 pub const POOLS_MAX: usize = 64;
 
-/// The most shared pools that one listener's connections have joined.
+/// The most shared pools that the connections of one listener may have joined.
 pub(crate) const NAMES_MAX: usize = 256;
 
-/// What a listener grants.
+/// What a listener grants its clients.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Users who may connect, by number. Nobody else may, not even root.
+    /// The user ids that may connect. Nobody else may, not even root.
     pub allow_uids: Vec<u32>,
-    /// Connections at the same time.
+    /// How many connections may be open at the same time.
     pub connections_max: u32,
-    /// How long who has not greeted keeps its place.
+    /// How long a connection that has not greeted keeps its place.
     pub silence_max: Duration,
     /// The largest ring that a connection gets.
     pub shape_max: Shape,
-    /// Where the pages of persistent pools go; without it none is made.
-    pub spill: Option<Arc<dyn Spills>>,
+    /// Where the pages of persistent pools go. Without it, the daemon makes no persistent pool.
+    pub spill: Option<Arc<dyn SpillFactory>>,
 }
 
-/// A folder for spill files, the config's `spill`. A file goes with its pool.
-pub trait Spills: Debug + Send + Sync {
-    /// A file for a new pool.
+/// A folder for spill files: the config's `spill`. A file goes when its pool goes.
+pub trait SpillFactory: Debug + Send + Sync {
+    /// Makes a file for a new pool.
     ///
     /// # Errors
     ///
-    /// The folder has no room, or is not to be written to.
-    fn make(&self) -> io::Result<Arc<dyn Spill>>;
+    /// The folder has no room, or the daemon may not write to it.
+    fn create(&self) -> io::Result<Arc<dyn Spill>>;
 }
 
 impl Settings {
-    /// What its connections' rings take at most.
+    /// The most memory that the connections' rings take.
     pub fn memory_max(&self) -> Bytes {
         Bytes(u64::from(self.connections_max) * self.shape_max.bytes() as u64)
     }
 }
 
 impl Default for Settings {
-    /// The daemon's own user, 64 connections, rings of 1,024 entries and 4 MiB of page slots: 260 MiB if
-    /// every one is used to the full.
+    /// The daemon's own user, 64 connections, and rings of 1,024 entries and 4 MiB of page slots. That is 260 MiB if
+    /// every ring is used to the full.
     fn default() -> Settings {
         const SHAPE_MAX: Shape = match Shape::new(1024, 1024) {
             Ok(shape) => shape,

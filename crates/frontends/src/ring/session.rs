@@ -9,69 +9,71 @@ use std::vec::Drain;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use sublet_client::ring::layout::{Completion, Outcome, Submission};
 use sublet_client::ring::{
-    Bell, DaemonEnd, Fault, Garbage, Get, PageSlot, Put, Refusal, SlotRun, hello,
+    CorruptIndex, DaemonEnd, Fault, GetOutcome, PageSlot, PutOutcome, Refusal, SlotRun, Wakeup,
+    hello,
 };
-use sublet_store::{Blank, PageKey, Spill};
+use sublet_store::{PageKey, Spill, UnwrittenPage};
 use sublet_types::{PoolFlags, PoolId, SharedName};
 
 use super::Settings;
-use super::map::{Known, Names, Pools, Restored};
-use super::metrics::{Figures, Operation, Tally};
-use super::pages::{Pages, page_key};
-use super::passing::read_page;
+use super::map::{ConnectionPools, JoinedPools, NamedPool, UnclaimedPools};
+use super::metrics::{Operation, RingFigures, RingTally};
+use super::page_copy::read_page;
+use super::page_operations::{PageOperations, page_key};
 use super::wire::{self, PageRun, Request};
 
-/// What one turn of a connection may cost before others get theirs, but for the batch that exceeds it: an entry, and each
-/// of its pages. What may take its time costs a whole turn.
+/// What one turn of a connection may cost before others get theirs. Each entry and each of its pages costs 1. A request
+/// that may take its time costs a whole turn. The batch that goes beyond the limit is still finished.
 const TURN_COST_MAX: u32 = 256;
 
-/// What a piece of a removal costs.
+/// The cost of one piece of a removal.
 const REMOVAL_COST: u32 = TURN_COST_MAX / 4;
 
-/// How long a turn may take, but for the batch that exceeds it: a get may have to wait for the disk that its page went to.
+/// How long a turn may take, because a get may have to wait for the disk that its page went to. The batch that goes
+/// beyond the limit is still finished.
 const TURN_TIME_MAX: Duration = Duration::from_millis(4);
 
-/// Pages after which a batch ends: enough for the store to go through them together.
+/// How many pages a batch has, so that the store can handle them together.
 const BATCH_PAGES: u32 = 32;
 
-/// Requests of a batch, at the most.
+/// The most requests of a batch.
 const BATCH_MAX: usize = BATCH_PAGES as usize;
 
-/// Completions that the client sees together.
+/// How many completions are published together.
 const PUBLISHED_TOGETHER: u32 = 4;
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// All that was asked is answered, as far as there is room for answers.
-    Rest,
-    /// There is more to do, but it is the others' turn.
+pub(super) enum RingTurnEnd {
+    /// Everything that was asked is answered, as far as there is room for completions.
+    Drained,
+    /// There is more to do, but others get their turn first.
     Again,
 }
 
-/// Why the pin was let go.
-enum Pause {
-    Turn(Turn),
-    Slow(Submission, Slow),
+/// Why a run under the pin ended.
+enum BatchEnd {
+    Turn(RingTurnEnd),
+    Slow(Submission, SlowRequest),
 }
 
-/// What a turn has cost.
-struct Spent {
+/// What a turn has cost so far.
+struct TurnBudget {
     cost: u32,
     since: Timespec,
 }
 
-impl Default for Spent {
-    fn default() -> Spent {
-        Spent {
+impl Default for TurnBudget {
+    fn default() -> TurnBudget {
+        TurnBudget {
             cost: 0,
             since: clock_gettime(ClockId::MonotonicCoarse),
         }
     }
 }
 
-impl Spent {
-    fn is_all(&self) -> bool {
+impl TurnBudget {
+    fn is_exhausted(&self) -> bool {
         let time = clock_gettime(ClockId::MonotonicCoarse) - self.since;
         self.cost >= TURN_COST_MAX
             || Duration::try_from(time).is_ok_and(|time| time > TURN_TIME_MAX)
@@ -79,39 +81,39 @@ impl Spent {
 }
 
 /// A request that may take its time.
-enum Slow {
+enum SlowRequest {
     FlushObject(PoolId, sublet_types::ObjectId),
     CreatePool(PoolFlags, Option<SharedName>),
     DestroyPool(PoolId),
 }
 
-/// A request about some pages, which is answered at once.
+/// A request for some pages, which is answered at once.
 #[derive(Clone, Copy)]
-enum Paged {
+enum PageRequest {
     Put(PageRun, SlotRun),
     Get(PageRun, SlotRun),
     Flush(PageRun),
 }
 
-/// A submission that was taken out of the ring, and what it asks.
-type Asked = (Submission, Result<Paged, Fault>);
+/// A submission from the ring, and what it asks.
+type ParsedSubmission = (Submission, Result<PageRequest, Fault>);
 
-/// The pages of requests of one verb that came one after the other, and what became of them.
+/// The pages of consecutive requests of one verb, and their outcomes.
 #[derive(Default)]
-struct Together {
+struct PageBatch {
     keys: Vec<PageKey>,
     slots: Vec<PageSlot>,
-    puts: Vec<Put>,
-    gets: Vec<Get>,
+    puts: Vec<PutOutcome>,
+    gets: Vec<GetOutcome>,
 }
 
-impl Together {
-    /// Those of requests whose pools are the client's.
-    fn gather(&mut self, requests: &[Asked], pools: &Pools) {
+impl PageBatch {
+    /// Collects the pages of those requests whose pools the client may name.
+    fn gather(&mut self, requests: &[ParsedSubmission], pools: &ConnectionPools) {
         self.keys.clear();
         self.slots.clear();
         for (_, request) in requests {
-            if let Ok(Paged::Put(run, slots) | Paged::Get(run, slots)) = request
+            if let Ok(PageRequest::Put(run, slots) | PageRequest::Get(run, slots)) = request
                 && pools.check(run.pool()).is_ok()
             {
                 let pages = run.keys().map(page_key).zip(slots.slots());
@@ -128,24 +130,24 @@ impl Together {
 /// One connection's ring and pools.
 pub(super) struct Session<R> {
     end: DaemonEnd,
-    pools: Pools,
-    /// What was asked last, while the pages that it forgets are removed: that is answered before anything else.
-    removing: Option<(Submission, R)>,
-    /// Room for a batch.
-    batch: Vec<Asked>,
-    together: Together,
-    /// What was counted in this turn.
-    tally: Tally,
+    pools: ConnectionPools,
+    /// The flush or the end of a pool that is under way, and its removal. The session answers it before anything else.
+    pending_flush: Option<(Submission, R)>,
+    /// Scratch space for a batch.
+    batch: Vec<ParsedSubmission>,
+    page_batch: PageBatch,
+    /// What the session counted in this turn.
+    tally: RingTally,
 }
 
-/// Where a session's requests go, for one turn.
-pub(super) struct Place<'a, P, S> {
+/// What a session needs for one turn.
+pub(super) struct SessionResources<'a, P, S> {
     pub(super) pages: &'a P,
     pub(super) settings: &'a Settings,
-    pub(super) names: &'a Names,
-    pub(super) restored: &'a Restored,
-    pub(super) figures: &'a Figures,
-    /// The client's doorbell.
+    pub(super) joined_pools: &'a JoinedPools,
+    pub(super) unclaimed_pools: &'a UnclaimedPools,
+    pub(super) figures: &'a RingFigures,
+    /// The socket that carries the client's doorbell.
     pub(super) socket: S,
 }
 
@@ -153,11 +155,11 @@ impl<R> Session<R> {
     pub(super) fn new(end: DaemonEnd) -> Session<R> {
         Session {
             end,
-            pools: Pools::default(),
-            removing: None,
+            pools: ConnectionPools::default(),
+            pending_flush: None,
             batch: Vec::with_capacity(BATCH_MAX),
-            together: Together::default(),
-            tally: Tally::default(),
+            page_batch: PageBatch::default(),
+            tally: RingTally::default(),
         }
     }
 
@@ -165,76 +167,81 @@ impl<R> Session<R> {
         &self.end
     }
 
-    /// Answers what has been asked, for at most a turn's cost.
-    pub(super) fn turn<P: Pages<Removal = R>, S: AsFd>(
+    /// Answers requests, for at most the cost of a turn.
+    pub(super) fn serve_turn<P: PageOperations<Removal = R>, S: AsFd>(
         &mut self,
-        place: &Place<'_, P, S>,
-    ) -> Result<Turn, Garbage> {
-        let mut spent = Spent::default();
-        let turned = loop {
-            if !self.remove(place, &mut spent) {
-                break Ok(Turn::Again);
+        resources: &SessionResources<'_, P, S>,
+    ) -> Result<RingTurnEnd, CorruptIndex> {
+        let mut budget = TurnBudget::default();
+        let turn_end = loop {
+            if !self.continue_removal(resources, &mut budget) {
+                break Ok(RingTurnEnd::Again);
             }
-            let paused = place.pages.pinned(|| self.run(place, &mut spent));
-            match paused {
-                Ok(Pause::Turn(turn)) => break Ok(turn),
-                Ok(Pause::Slow(submission, slow)) => {
-                    spent.cost += TURN_COST_MAX;
-                    self.take_time(place, submission, slow);
+            let batch_end = resources.pages.pinned(|| self.run(resources, &mut budget));
+            match batch_end {
+                Ok(BatchEnd::Turn(turn)) => break Ok(turn),
+                Ok(BatchEnd::Slow(submission, slow)) => {
+                    budget.cost += TURN_COST_MAX;
+                    self.run_slow(resources, submission, slow);
                 }
                 Err(garbage) => break Err(garbage),
             }
         };
-        // Before the last answers are seen: who has his answer finds it counted.
-        place.figures.count(std::mem::take(&mut self.tally));
-        self.publish(place);
-        turned
+        // This comes before the last completions are published, so that a client that has its answer finds it counted.
+        resources.figures.count(std::mem::take(&mut self.tally));
+        self.publish(resources);
+        turn_end
     }
 
-    /// Ends all pools that end with the connection: those without a name. Says what is to be removed.
-    pub(super) fn close(&mut self, pages: &impl Pages<Removal = R>, names: &Names) -> Vec<R> {
-        let begun = self.removing.take().map(|(_, removal)| removal);
-        let ended = self.pools.strike_all().into_iter();
+    /// Ends the pools that end with the connection: those without a name. Returns the removals to carry out.
+    pub(super) fn close(
+        &mut self,
+        pages: &impl PageOperations<Removal = R>,
+        names: &JoinedPools,
+    ) -> Vec<R> {
+        let removal = self.pending_flush.take().map(|(_, removal)| removal);
+        let ended = self.pools.drain().into_iter();
         let left = ended.filter_map(|known| match known.shared {
             Some(name) => {
-                names.part(name);
+                names.disconnect(name);
                 None
             }
             None => pages.end_pool(known.pool),
         });
-        begun.into_iter().chain(left).collect()
+        removal.into_iter().chain(left).collect()
     }
 
-    /// Goes on removing what was asked for last, and answers when that is done. False if the turn is over before.
-    fn remove<P: Pages<Removal = R>, S: AsFd>(
+    /// Continues the pending removal, and answers its request when it is done. Returns false if the turn is over before
+    /// that.
+    fn continue_removal<P: PageOperations<Removal = R>, S: AsFd>(
         &mut self,
-        place: &Place<'_, P, S>,
-        spent: &mut Spent,
+        resources: &SessionResources<'_, P, S>,
+        budget: &mut TurnBudget,
     ) -> bool {
-        let Some((submission, mut removal)) = self.removing.take() else {
+        let Some((submission, mut removal)) = self.pending_flush.take() else {
             return true;
         };
-        while place.pages.remove_some(&mut removal) {
-            spent.cost += REMOVAL_COST;
-            if spent.is_all() {
-                self.removing = Some((submission, removal));
+        while resources.pages.remove_some(&mut removal) {
+            budget.cost += REMOVAL_COST;
+            if budget.is_exhausted() {
+                self.pending_flush = Some((submission, removal));
                 return false;
             }
         }
-        self.complete(place, &wire::completion(&submission, Outcome::Done));
+        self.complete(resources, &wire::completion(&submission, Outcome::Done));
         true
     }
 
-    /// Batch by batch, until something takes longer or the turn is over.
-    fn run<P: Pages, S: AsFd>(
+    /// Runs batch after batch, until a request may take its time or the turn is over.
+    fn run<P: PageOperations, S: AsFd>(
         &mut self,
-        place: &Place<'_, P, S>,
-        spent: &mut Spent,
-    ) -> Result<Pause, Garbage> {
+        resources: &SessionResources<'_, P, S>,
+        budget: &mut TurnBudget,
+    ) -> Result<BatchEnd, CorruptIndex> {
         let mut batch = std::mem::take(&mut self.batch);
-        let paused = loop {
-            if spent.is_all() {
-                break Ok(Pause::Turn(Turn::Again));
+        let batch_end = loop {
+            if budget.is_exhausted() {
+                break Ok(BatchEnd::Turn(RingTurnEnd::Again));
             }
             batch.clear();
             let slow = match self.take_batch(&mut batch) {
@@ -242,111 +249,125 @@ impl<R> Session<R> {
                 Err(garbage) => break Err(garbage),
             };
             if batch.is_empty() && slow.is_none() {
-                break Ok(Pause::Turn(Turn::Rest));
+                break Ok(BatchEnd::Turn(RingTurnEnd::Drained));
             }
-            for requests in batch.chunk_by(goes_with) {
-                self.answer(place, requests);
+            for requests in batch.chunk_by(can_batch_with) {
+                self.answer(resources, requests);
             }
-            spent.cost += batch.iter().map(|asked| 1 + pages_of(asked)).sum::<u32>();
+            budget.cost += batch.iter().map(|parsed| 1 + pages_of(parsed)).sum::<u32>();
             if let Some((submission, slow)) = slow {
-                spent.cost += 1;
-                break Ok(Pause::Slow(submission, slow));
+                budget.cost += 1;
+                break Ok(BatchEnd::Slow(submission, slow));
             }
         };
         self.batch = batch;
-        paused
+        batch_end
     }
 
-    /// Takes submissions that are answered together, up to one that may take its time: that is answered last.
+    /// Takes submissions that are answered together, up to one that may take its time. That one is answered last.
     fn take_batch(
         &mut self,
-        batch: &mut Vec<Asked>,
-    ) -> Result<Option<(Submission, Slow)>, Garbage> {
+        batch: &mut Vec<ParsedSubmission>,
+    ) -> Result<Option<(Submission, SlowRequest)>, CorruptIndex> {
         let mut pages = 0;
         while pages < BATCH_PAGES && batch.len() < BATCH_MAX {
-            let submission = match self.end.take() {
+            let submission = match self.end.dequeue() {
                 Ok(Some(submission)) => submission,
                 Ok(None) => break,
                 Err(_) if !batch.is_empty() => break, // what came before it is answered
                 Err(garbage) => return Err(garbage),
             };
             let request = wire::parse(&submission, |first, count| self.end.slots(first, count));
-            let asked = match request.map(at_once) {
+            let parsed = match request.map(classify) {
                 Err(fault) => Err(fault),
                 Ok(Ok(paged)) => Ok(paged),
                 Ok(Err(slow)) => return Ok(Some((submission, slow))),
             };
-            let asked = (submission, asked);
-            pages += pages_of(&asked);
-            batch.push(asked);
+            let parsed = (submission, parsed);
+            pages += pages_of(&parsed);
+            batch.push(parsed);
         }
         Ok(None)
     }
 
-    /// Answers requests that go together.
-    fn answer<P: Pages, S: AsFd>(&mut self, place: &Place<'_, P, S>, requests: &[Asked]) {
+    /// Answers requests that were batched together.
+    fn answer<P: PageOperations, S: AsFd>(
+        &mut self,
+        resources: &SessionResources<'_, P, S>,
+        requests: &[ParsedSubmission],
+    ) {
         let Some((submission, request)) = requests.first() else {
             return;
         };
         let completion = match request {
-            Ok(Paged::Put(..)) => return self.put(place, requests),
-            Ok(Paged::Get(..)) => return self.get(place, requests),
-            Ok(Paged::Flush(run)) => self.flush(place, submission, *run),
+            Ok(PageRequest::Put(..)) => return self.put(resources, requests),
+            Ok(PageRequest::Get(..)) => return self.get(resources, requests),
+            Ok(PageRequest::Flush(run)) => self.flush(resources, submission, *run),
             Err(fault) => wire::completion(submission, Outcome::Faulty(*fault)),
         };
-        self.complete(place, &completion);
+        self.complete(resources, &completion);
     }
 
-    fn put<P: Pages, S: AsFd>(&mut self, place: &Place<'_, P, S>, requests: &[Asked]) {
-        let mut together = std::mem::take(&mut self.together);
-        together.gather(requests, &self.pools);
-        let Together {
-            keys, slots, puts, ..
-        } = &mut together;
-        let fill = |n: usize, page: &mut Blank<'_>| read_page(&self.end, slots[n], page);
-        puts.resize(keys.len(), Put::Refused(Refusal::Failed));
-        place.pages.put_pages(keys, fill, |n, put| puts[n] = put);
-        self.tell(place, requests, puts, |session, submission, puts| {
-            session.tell_puts(submission, puts)
-        });
-        self.together = together;
-    }
-
-    /// Answers requests, each with what became of its pages.
-    fn tell<P, S: AsFd, T>(
+    fn put<P: PageOperations, S: AsFd>(
         &mut self,
-        place: &Place<'_, P, S>,
-        requests: &[Asked],
-        became: &mut Vec<T>,
-        said: impl Fn(&mut Session<R>, &Submission, Take<&mut Drain<'_, T>>) -> Completion,
+        resources: &SessionResources<'_, P, S>,
+        requests: &[ParsedSubmission],
     ) {
-        let mut became = became.drain(..);
+        let mut page_batch = std::mem::take(&mut self.page_batch);
+        page_batch.gather(requests, &self.pools);
+        let PageBatch {
+            keys, slots, puts, ..
+        } = &mut page_batch;
+        let fill = |n: usize, page: &mut UnwrittenPage<'_>| read_page(&self.end, slots[n], page);
+        puts.resize(keys.len(), PutOutcome::Refused(Refusal::Failed));
+        resources
+            .pages
+            .put_pages(keys, fill, |n, put| puts[n] = put);
+        self.complete_requests(resources, requests, puts, |session, submission, puts| {
+            session.put_completion(submission, puts)
+        });
+        self.page_batch = page_batch;
+    }
+
+    /// Answers each request with the outcomes of its pages.
+    fn complete_requests<P, S: AsFd, T>(
+        &mut self,
+        resources: &SessionResources<'_, P, S>,
+        requests: &[ParsedSubmission],
+        outcomes: &mut Vec<T>,
+        completion_of: impl Fn(&mut Session<R>, &Submission, Take<&mut Drain<'_, T>>) -> Completion,
+    ) {
+        let mut outcomes = outcomes.drain(..);
         for (submission, request) in requests {
-            let Ok(Paged::Put(run, _) | Paged::Get(run, _)) = request else {
+            let Ok(PageRequest::Put(run, _) | PageRequest::Get(run, _)) = request else {
                 continue;
             };
             let completion = match self.pools.check(run.pool()) {
-                Ok(()) => said(self, submission, became.by_ref().take(run.count() as usize)),
+                Ok(()) => completion_of(
+                    self,
+                    submission,
+                    outcomes.by_ref().take(run.count() as usize),
+                ),
                 Err(fault) => wire::completion(submission, Outcome::Faulty(fault)),
             };
-            self.complete(place, &completion);
+            self.complete(resources, &completion);
         }
     }
 
-    fn tell_puts(
+    fn put_completion(
         &mut self,
         submission: &Submission,
-        puts: impl Iterator<Item = Put>,
+        puts: impl Iterator<Item = PutOutcome>,
     ) -> Completion {
         let (mut stored, mut replaced, mut refused, mut refusal) = (0u64, 0u64, 0, None);
         for (n, put) in puts.enumerate() {
             match put {
-                Put::Stored => stored |= 1 << n,
-                Put::Replaced => {
+                PutOutcome::Stored => stored |= 1 << n,
+                PutOutcome::Replaced => {
                     stored |= 1 << n;
                     replaced |= 1 << n;
                 }
-                Put::Refused(why) => {
+                PutOutcome::Refused(why) => {
                     refused += 1;
                     refusal.get_or_insert(why);
                 }
@@ -363,32 +384,38 @@ impl<R> Session<R> {
         }
     }
 
-    fn get<P: Pages, S: AsFd>(&mut self, place: &Place<'_, P, S>, requests: &[Asked]) {
-        let mut together = std::mem::take(&mut self.together);
-        together.gather(requests, &self.pools);
-        let Together {
+    fn get<P: PageOperations, S: AsFd>(
+        &mut self,
+        resources: &SessionResources<'_, P, S>,
+        requests: &[ParsedSubmission],
+    ) {
+        let mut page_batch = std::mem::take(&mut self.page_batch);
+        page_batch.gather(requests, &self.pools);
+        let PageBatch {
             keys, slots, gets, ..
-        } = &mut together;
+        } = &mut page_batch;
         let visit = |n: usize, page: &[u8]| self.end.write_page(slots[n], page);
-        gets.resize(keys.len(), Get::Refused(Refusal::Failed));
-        place.pages.get_pages(keys, visit, |n, got| gets[n] = got);
-        self.tell(place, requests, gets, |session, submission, gets| {
-            session.tell_gets(submission, gets)
+        gets.resize(keys.len(), GetOutcome::Refused(Refusal::Failed));
+        resources
+            .pages
+            .get_pages(keys, visit, |n, got| gets[n] = got);
+        self.complete_requests(resources, requests, gets, |session, submission, gets| {
+            session.get_completion(submission, gets)
         });
-        self.together = together;
+        self.page_batch = page_batch;
     }
 
-    fn tell_gets(
+    fn get_completion(
         &mut self,
         submission: &Submission,
-        gets: impl Iterator<Item = Get>,
+        gets: impl Iterator<Item = GetOutcome>,
     ) -> Completion {
         let (mut hits, mut missed, mut refused, mut refusal) = (0u64, 0, 0, None);
         for (n, got) in gets.enumerate() {
             match got {
-                Get::Hit => hits |= 1 << n,
-                Get::Miss => missed += 1,
-                Get::Refused(why) => {
+                GetOutcome::Hit => hits |= 1 << n,
+                GetOutcome::Miss => missed += 1,
+                GetOutcome::Refused(why) => {
                     refused += 1;
                     refusal.get_or_insert(why);
                 }
@@ -403,58 +430,61 @@ impl<R> Session<R> {
         }
     }
 
-    fn flush<P: Pages, S: AsFd>(
+    fn flush<P: PageOperations, S: AsFd>(
         &mut self,
-        place: &Place<'_, P, S>,
+        resources: &SessionResources<'_, P, S>,
         submission: &Submission,
         run: PageRun,
     ) -> Completion {
         if let Err(fault) = self.pools.check(run.pool()) {
             return wire::completion(submission, Outcome::Faulty(fault));
         }
-        run.keys().for_each(|key| place.pages.flush_page(key));
+        run.keys().for_each(|key| resources.pages.flush_page(key));
         self.tally.add(Operation::FlushPageDone, run.count());
         wire::completion(submission, Outcome::Done)
     }
 
-    /// Does what may take its time, or begins to.
-    fn take_time<P: Pages<Removal = R>, S: AsFd>(
+    /// Carries out a request that may take its time, or begins to.
+    fn run_slow<P: PageOperations<Removal = R>, S: AsFd>(
         &mut self,
-        place: &Place<'_, P, S>,
+        resources: &SessionResources<'_, P, S>,
         submission: Submission,
-        slow: Slow,
+        slow: SlowRequest,
     ) {
-        let pages = place.pages;
-        let begun = match slow {
-            Slow::CreatePool(flags, shared) => {
-                let completion = match self.create_pool(place, flags, shared) {
+        let pages = resources.pages;
+        let removal = match slow {
+            SlowRequest::CreatePool(flags, shared) => {
+                let completion = match self.create_pool(resources, flags, shared) {
                     Ok(pool) => Completion {
                         first: sublet_client::ring::layout::handle_of(pool),
                         ..wire::completion(&submission, Outcome::Done)
                     },
                     Err(refusal) => wire::completion(&submission, Outcome::Refused(refusal)),
                 };
-                return self.complete(place, &completion);
+                return self.complete(resources, &completion);
             }
-            Slow::FlushObject(pool, object) => self
+            SlowRequest::FlushObject(pool, object) => self
                 .pools
                 .check(pool)
                 .map(|()| pages.begin_flush_object(pool, object)),
-            Slow::DestroyPool(pool) => self.pools.strike(pool).map(|known| end(place, known)),
+            SlowRequest::DestroyPool(pool) => self
+                .pools
+                .remove(pool)
+                .map(|known| end_pool(resources, known)),
         };
-        match begun {
-            Ok(Some(removal)) => self.removing = Some((submission, removal)),
-            Ok(None) => self.complete(place, &wire::completion(&submission, Outcome::Done)),
+        match removal {
+            Ok(Some(removal)) => self.pending_flush = Some((submission, removal)),
+            Ok(None) => self.complete(resources, &wire::completion(&submission, Outcome::Done)),
             Err(fault) => self.complete(
-                place,
+                resources,
                 &wire::completion(&submission, Outcome::Faulty(fault)),
             ),
         }
     }
 
-    fn create_pool<P: Pages, S: AsFd>(
+    fn create_pool<P: PageOperations, S: AsFd>(
         &mut self,
-        place: &Place<'_, P, S>,
+        resources: &SessionResources<'_, P, S>,
         flags: PoolFlags,
         shared: Option<SharedName>,
     ) -> Result<PoolId, Refusal> {
@@ -462,78 +492,88 @@ impl<R> Session<R> {
             return Ok(joined);
         }
         self.pools.check_room()?;
-        if let Some(pool) = place.restored.claim(flags) {
-            self.pools.enter(pool, None);
+        if let Some(pool) = resources.unclaimed_pools.claim(flags) {
+            self.pools.insert(pool, None);
             return Ok(pool);
         }
         let spill = match flags.persistent {
-            true => Some(spill_of(place.settings)?),
+            true => Some(spill_of(resources.settings)?),
             false => None,
         };
-        let create = || place.pages.create_pool(flags, shared, spill);
+        let create = || resources.pages.create_pool(flags, shared, spill);
         let pool = match shared {
-            Some(name) => place.names.enter(name, create)?,
+            Some(name) => resources.joined_pools.join(name, create)?,
             None => create()?,
         };
-        self.pools.enter(pool, shared);
+        self.pools.insert(pool, shared);
         Ok(pool)
     }
 
-    fn complete<P, S: AsFd>(&mut self, place: &Place<'_, P, S>, completion: &Completion) {
-        self.tally.answered(completion);
+    fn complete<P, S: AsFd>(
+        &mut self,
+        resources: &SessionResources<'_, P, S>,
+        completion: &Completion,
+    ) {
+        self.tally.record_completion(completion);
         self.end.complete(completion);
         if self.end.unpublished() >= PUBLISHED_TOGETHER {
-            self.publish(place);
+            self.publish(resources);
         }
     }
 
-    fn publish<P, S: AsFd>(&mut self, place: &Place<'_, P, S>) {
-        if self.end.publish() == Bell::Ring {
-            place.figures.bells_rung.bump();
-            hello::ring(&place.socket);
+    fn publish<P, S: AsFd>(&mut self, resources: &SessionResources<'_, P, S>) {
+        if self.end.publish() == Wakeup::Needed {
+            resources.figures.bells_rung.bump();
+            hello::ring_doorbell(&resources.socket);
         }
     }
 }
 
-/// A request as far as it is answered at once.
-fn at_once(request: Request) -> Result<Paged, Slow> {
+/// Sorts a request: `Ok` is answered at once, `Err` may take its time.
+fn classify(request: Request) -> Result<PageRequest, SlowRequest> {
     match request {
-        Request::Put(run, slots) => Ok(Paged::Put(run, slots)),
-        Request::Get(run, slots) => Ok(Paged::Get(run, slots)),
-        Request::FlushPage(run) => Ok(Paged::Flush(run)),
-        Request::FlushObject(pool, object) => Err(Slow::FlushObject(pool, object)),
-        Request::CreatePool(flags, shared) => Err(Slow::CreatePool(flags, shared)),
-        Request::DestroyPool(pool) => Err(Slow::DestroyPool(pool)),
+        Request::Put(run, slots) => Ok(PageRequest::Put(run, slots)),
+        Request::Get(run, slots) => Ok(PageRequest::Get(run, slots)),
+        Request::FlushPage(run) => Ok(PageRequest::Flush(run)),
+        Request::FlushObject(pool, object) => Err(SlowRequest::FlushObject(pool, object)),
+        Request::CreatePool(flags, shared) => Err(SlowRequest::CreatePool(flags, shared)),
+        Request::DestroyPool(pool) => Err(SlowRequest::DestroyPool(pool)),
     }
 }
 
-/// Whether two requests, one after the other, are answered together.
-fn goes_with((_, one): &Asked, (_, next): &Asked) -> bool {
+/// Whether two consecutive requests are answered together.
+fn can_batch_with((_, one): &ParsedSubmission, (_, next): &ParsedSubmission) -> bool {
     matches!(
         (one, next),
-        (Ok(Paged::Put(..)), Ok(Paged::Put(..))) | (Ok(Paged::Get(..)), Ok(Paged::Get(..)))
+        (Ok(PageRequest::Put(..)), Ok(PageRequest::Put(..)))
+            | (Ok(PageRequest::Get(..)), Ok(PageRequest::Get(..)))
     )
 }
 
-/// How many pages a request is about.
-fn pages_of((_, request): &Asked) -> u32 {
+/// How many pages a request has.
+fn pages_of((_, request): &ParsedSubmission) -> u32 {
     match request {
-        Ok(Paged::Put(run, _) | Paged::Get(run, _) | Paged::Flush(run)) => run.count(),
+        Ok(PageRequest::Put(run, _) | PageRequest::Get(run, _) | PageRequest::Flush(run)) => {
+            run.count()
+        }
         Err(_) => 0,
     }
 }
 
-fn end<P: Pages, S>(place: &Place<'_, P, S>, known: Known) -> Option<P::Removal> {
-    let end = || place.pages.end_pool(known.pool);
+fn end_pool<P: PageOperations, S>(
+    resources: &SessionResources<'_, P, S>,
+    known: NamedPool,
+) -> Option<P::Removal> {
+    let end = || resources.pages.end_pool(known.pool);
     match known.shared {
-        Some(name) => place.names.leave(name, end),
+        Some(name) => resources.joined_pools.leave(name, end),
         None => end(),
     }
 }
 
 fn spill_of(settings: &Settings) -> Result<Arc<dyn Spill>, Refusal> {
     let spills = settings.spill.as_ref().ok_or(Refusal::NoSpill)?;
-    spills.make().map_err(|error| {
+    spills.create().map_err(|error| {
         tracing::debug!(%error, "cannot make a spill file for a pool");
         Refusal::Failed
     })

@@ -1,19 +1,19 @@
-//! Entries and requests: what a submission asks for, once all of it is checked.
+//! Parses entries: what a submission asks for, once everything in it is checked.
 
 use sublet_client::ring::layout::{self, Completion, Opcode, Outcome, RUN_PAGES_MAX, Submission};
 use sublet_client::ring::{Fault, Key, SlotRun};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
-/// Pages at indices that follow each other.
+/// Pages at consecutive indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {
     first: Key,
-    /// The last index, so that the end of the numbers is no special case.
+    /// The last index. With it, a run that ends at the largest number is no special case.
     last: u32,
 }
 
 impl PageRun {
-    /// Their keys.
+    /// The keys of the pages.
     pub fn keys(self) -> impl Iterator<Item = Key> {
         let indices = self.first.index.0..=self.last;
         indices.map(move |index| Key {
@@ -22,39 +22,39 @@ impl PageRun {
         })
     }
 
-    /// How many.
+    /// How many pages.
     pub fn count(self) -> u32 {
         self.last - self.first.index.0 + 1
     }
 
-    /// Their pool.
+    /// The pages' pool.
     pub fn pool(self) -> PoolId {
         self.first.pool
     }
 }
 
-/// What a submission asks for. Its pool may still be anybody's.
+/// What a submission asks for. Its pool is not checked yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Store these pages, from these slots.
+    /// Store these pages from these slots.
     Put(PageRun, SlotRun),
-    /// Fetch these pages, into these slots.
+    /// Fetch these pages into these slots.
     Get(PageRun, SlotRun),
-    /// Forget these pages.
+    /// Flush these pages.
     FlushPage(PageRun),
-    /// Forget an object.
+    /// Flush an object.
     FlushObject(PoolId, ObjectId),
-    /// Make a pool, or join the shared one of that name.
+    /// Make a pool, or join the shared pool of that name.
     CreatePool(PoolFlags, Option<SharedName>),
-    /// Forget a pool.
+    /// Destroy a pool.
     DestroyPool(PoolId),
 }
 
-/// Reads a submission. `slots` knows which page slots its ring has.
+/// Parses a submission. `slots` checks that the ring has these page slots.
 ///
 /// # Errors
 ///
-/// What is wrong with it first: every field is a stranger's.
+/// The first thing that is wrong. Every field comes from a stranger.
 pub fn parse(
     submission: &Submission,
     slots: impl FnOnce(u32, u32) -> Option<SlotRun>,
@@ -77,7 +77,7 @@ pub fn parse(
     })
 }
 
-/// The submission with nothing but the fields that its verb uses.
+/// The submission with only the fields that its verb uses.
 fn used_by(opcode: Opcode, submission: &Submission) -> Submission {
     let named = Submission {
         opcode: submission.opcode,
@@ -151,7 +151,7 @@ fn creation(submission: &Submission) -> Result<Request, Fault> {
     Ok(Request::CreatePool(flags, shared))
 }
 
-/// The completion of a submission that came to `outcome`.
+/// The completion that answers a submission with `outcome`.
 pub fn completion(submission: &Submission, outcome: Outcome) -> Completion {
     Completion {
         token: submission.token,

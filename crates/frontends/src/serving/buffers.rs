@@ -1,15 +1,17 @@
-//! Bytes between a socket and its session. A connection that has nothing unfinished holds no buffer;
-//! those that a worker lends out come back empty.
+//! Buffers for bytes between a socket and its session.
+//!
+//! A connection with nothing unfinished holds no buffer. The buffers that a worker lends come back empty.
 
-use super::Outgoing;
+use super::SendBuffer;
 
-/// Buffers that a worker keeps for reuse.
+/// The most buffers that a worker keeps for reuse.
 const SPARE_MAX: usize = 16;
 
-/// What they may have together: two of them hold the largest value by default. The rest goes back to the allocator.
+/// The most bytes that the kept buffers have together. That is enough for two buffers, each of which holds the largest
+/// value by default. The others go back to the allocator.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
-/// Buffers that are lent to connections with something unfinished.
+/// Buffers that a worker lends to connections with something unfinished.
 pub(crate) struct BufferPool {
     spare: Vec<Vec<u8>>,
 }
@@ -35,7 +37,7 @@ impl BufferPool {
     }
 }
 
-/// Bytes that wait, and how far the front of them is done with.
+/// A queue of bytes, and how many at its front are done with.
 #[derive(Default)]
 pub(crate) struct ByteQueue {
     bytes: Vec<u8>,
@@ -55,12 +57,12 @@ impl ByteQueue {
         &self.bytes[self.done..]
     }
 
-    /// Memory that it holds, bytes.
+    /// Returns the memory that the queue holds, in bytes.
     pub(crate) fn held(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// The end of the queue, for whoever appends to it.
+    /// Returns the end of the queue, to append to.
     pub(crate) fn tail(&mut self, pool: &mut BufferPool) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
             self.bytes = pool.lend();
@@ -69,12 +71,12 @@ impl ByteQueue {
     }
 
     pub(crate) fn push(&mut self, pool: &mut BufferPool, bytes: &[u8]) {
-        self.drop_done();
+        self.drop_consumed();
         self.tail(pool).extend_from_slice(bytes);
     }
 
-    /// The front `count` bytes are done with; an empty queue gives its buffer back.
-    pub(crate) fn finish(&mut self, pool: &mut BufferPool, count: usize) {
+    /// Marks the front `count` bytes as done with. An empty queue gives its buffer back.
+    pub(crate) fn consume(&mut self, pool: &mut BufferPool, count: usize) {
         self.done += count;
         if self.is_empty() {
             self.done = 0;
@@ -82,7 +84,7 @@ impl ByteQueue {
         }
     }
 
-    fn drop_done(&mut self) {
+    fn drop_consumed(&mut self) {
         if self.done > 0 {
             self.bytes.drain(..self.done);
             self.done = 0;
@@ -90,26 +92,26 @@ impl ByteQueue {
     }
 }
 
-/// A queue whose bytes are sent, and where its buffer goes once they are.
-pub(crate) struct Sending<'a> {
+/// A queue whose bytes are to be sent, and the pool that gets its buffer back after that.
+pub(crate) struct SendQueue<'a> {
     queue: &'a mut ByteQueue,
     pool: &'a mut BufferPool,
 }
 
 impl ByteQueue {
-    /// What waits, to be sent.
-    pub(crate) fn sending<'a>(&'a mut self, pool: &'a mut BufferPool) -> Sending<'a> {
-        Sending { queue: self, pool }
+    /// Returns the queue in a form from which a stream sends.
+    pub(crate) fn as_send_queue<'a>(&'a mut self, pool: &'a mut BufferPool) -> SendQueue<'a> {
+        SendQueue { queue: self, pool }
     }
 }
 
-impl Outgoing for Sending<'_> {
+impl SendBuffer for SendQueue<'_> {
     fn waiting(&self) -> &[u8] {
         self.queue.waiting()
     }
 
-    fn finish(&mut self, count: usize) {
-        self.queue.finish(self.pool, count);
+    fn consume(&mut self, count: usize) {
+        self.queue.consume(self.pool, count);
     }
 }
 
@@ -122,7 +124,7 @@ mod tests {
         let mut pool = BufferPool::new();
         let mut queue = ByteQueue::default();
         queue.push(&mut pool, b"abc");
-        queue.finish(&mut pool, 1);
+        queue.consume(&mut pool, 1);
         queue.push(&mut pool, b"de");
         assert_eq!(queue.waiting(), b"bcde");
         assert_eq!(queue.len(), 4);
@@ -133,12 +135,12 @@ mod tests {
         let mut pool = BufferPool::new();
         let mut queue = ByteQueue::default();
         queue.push(&mut pool, b"abc");
-        queue.finish(&mut pool, 3);
+        queue.consume(&mut pool, 3);
         assert_eq!(queue.held(), 0);
         assert_eq!(pool.spare.len(), 1);
 
         queue.push(&mut pool, &vec![0; SPARE_BYTES_MAX + 1]);
-        queue.finish(&mut pool, SPARE_BYTES_MAX + 1);
+        queue.consume(&mut pool, SPARE_BYTES_MAX + 1);
         assert_eq!(queue.held(), 0);
         assert_eq!(pool.spare.len(), 0, "the grown buffer is gone");
     }

@@ -1,4 +1,4 @@
-//! A worker's mailbox: letters from other threads, and outcomes from disks.
+//! A worker's mailbox, which receives messages from other threads and outcomes from disks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,42 +6,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mio::Waker;
 use parking_lot::Mutex;
 
-use crate::block::{Outcome, Outcomes};
+use super::clock::Sleeper;
+use crate::block_device::{DiskOutcome, OutcomeSink};
 
-/// What has come to a worker, in two lanes. Who sends bounds both: letters by the connections and orders there are,
-/// outcomes by the requests that are under way.
+/// What has come to a worker, in two lanes. The senders bound both lanes. Messages are bounded by the number of
+/// connections and commands. Outcomes are bounded by the requests that are under way.
 pub(crate) struct Mail<L> {
-    /// What other threads tell it, in order.
-    pub(crate) letters: Vec<L>,
-    /// What disks have done for it.
-    pub(crate) outcomes: Vec<Outcome>,
+    /// Messages from other threads, in order.
+    pub(crate) messages: Vec<L>,
+    /// Outcomes of the worker's requests to disks.
+    pub(crate) outcomes: Vec<DiskOutcome>,
 }
 
 impl<L> Default for Mail<L> {
     fn default() -> Mail<L> {
         Mail {
-            letters: Vec::new(),
+            messages: Vec::new(),
             outcomes: Vec::new(),
         }
     }
 }
 
-/// Where a worker gets its mail. A system call is made for a sleeper only.
+/// Where a worker gets its mail. A sender makes a system call only if the worker sleeps.
 pub(crate) struct Mailbox<L> {
-    /// `None` once the worker has ended: what is sent then is dropped.
-    letters: Mutex<Option<VecDeque<L>>>,
-    outcomes: Mutex<Vec<Outcome>>,
+    /// `None` once the worker has ended. Messages sent after that are dropped.
+    messages: Mutex<Option<VecDeque<L>>>,
+    outcomes: Mutex<Vec<DiskOutcome>>,
     has_mail: AtomicBool,
-    /// The worker must be woken to find its mail.
+    /// Whether the worker must be woken to find its mail.
     sleeps: AtomicBool,
     waker: Waker,
 }
 
 impl<L> Mailbox<L> {
-    /// An empty one, whose worker is awake.
+    /// Makes an empty mailbox, whose worker is awake.
     pub(super) fn new(waker: Waker) -> Mailbox<L> {
         Mailbox {
-            letters: Mutex::new(Some(VecDeque::new())),
+            messages: Mutex::new(Some(VecDeque::new())),
             outcomes: Mutex::default(),
             has_mail: AtomicBool::new(false),
             sleeps: AtomicBool::new(false),
@@ -49,20 +50,21 @@ impl<L> Mailbox<L> {
         }
     }
 
-    /// Sends a letter. One to a worker that has ended is dropped, and with it whatever it is answered by.
-    pub(crate) fn send(&self, letter: L) {
-        if let Some(letters) = &mut *self.letters.lock() {
-            letters.push_back(letter);
+    /// Sends a message. If the worker has ended, the message is dropped together with its channel for the answer.
+    pub(crate) fn send(&self, message: L) {
+        if let Some(messages) = &mut *self.messages.lock() {
+            messages.push_back(message);
         }
-        self.ring();
+        self.notify();
     }
 
-    /// Whether there may be mail.
+    /// Returns whether there may be mail.
     pub(crate) fn has_mail(&self) -> bool {
         self.has_mail.load(Ordering::SeqCst)
     }
 
-    /// From now on the worker is woken for mail; unless there is some: it says so, and none of this holds.
+    /// Marks the worker as asleep, so that mail wakes it. If there is mail already, the worker stays awake. Returns
+    /// whether it sleeps.
     pub(super) fn fall_asleep(&self) -> bool {
         self.sleeps.store(true, Ordering::SeqCst);
         let sleeps = !self.has_mail();
@@ -72,30 +74,36 @@ impl<L> Mailbox<L> {
         sleeps
     }
 
-    /// The worker looks for mail by itself again.
+    /// Returns whether a message has to wake the worker.
+    #[cfg(test)]
+    pub(super) fn is_asleep(&self) -> bool {
+        self.sleeps.load(Ordering::SeqCst)
+    }
+
+    /// Marks the worker as awake: it looks for mail by itself again.
     pub(super) fn wake_up(&self) {
         self.sleeps.store(false, Ordering::SeqCst);
     }
 
-    /// Takes all there is: it goes to the ends of `mail`.
+    /// Moves all mail to the ends of `mail`.
     pub(super) fn collect(&self, mail: &mut Mail<L>) {
         if self.has_mail() && self.has_mail.swap(false, Ordering::SeqCst) {
-            if let Some(letters) = &mut *self.letters.lock() {
-                mail.letters.extend(letters.drain(..));
+            if let Some(messages) = &mut *self.messages.lock() {
+                mail.messages.extend(messages.drain(..));
             }
             mail.outcomes.append(&mut self.outcomes.lock());
         }
     }
 
-    /// The worker has ended.
+    /// Closes the mailbox, because the worker has ended.
     pub(super) fn close(&self) {
-        let letters = self.letters.lock().take();
-        // What is dropped with a letter may send one.
-        drop(letters);
+        let messages = self.messages.lock().take();
+        // The drop of a message may send another message.
+        drop(messages);
     }
 
-    /// One wake for all mail that comes before the worker is awake.
-    fn ring(&self) {
+    /// Wakes a sleeping worker once for all mail that comes before it is awake.
+    fn notify(&self) {
         self.has_mail.store(true, Ordering::SeqCst);
         if self.sleeps.swap(false, Ordering::SeqCst) {
             // A full counter means that the worker is awake already.
@@ -104,10 +112,17 @@ impl<L> Mailbox<L> {
     }
 }
 
-impl<L: Send> Outcomes for Mailbox<L> {
-    fn done(&self, outcome: Outcome) {
+/// A move of the clock wakes the worker.
+impl<L: Send> Sleeper for Mailbox<L> {
+    fn wake(&self) {
+        self.notify();
+    }
+}
+
+impl<L: Send> OutcomeSink for Mailbox<L> {
+    fn deliver(&self, outcome: DiskOutcome) {
         self.outcomes.lock().push(outcome);
-        self.ring();
+        self.notify();
     }
 }
 
@@ -119,7 +134,7 @@ mod tests {
     use mio::{Events, Poll, Token};
 
     use super::*;
-    use crate::block::Buffer;
+    use crate::block_device::Buffer;
 
     fn mailbox<L>() -> (Poll, Mailbox<L>) {
         let poll = Poll::new().expect("an epoll");
@@ -127,15 +142,15 @@ mod tests {
         (poll, Mailbox::new(waker))
     }
 
-    /// Whether somebody called the kernel to wake the worker.
+    /// Returns whether a sender called the kernel to wake the worker.
     fn is_woken(poll: &mut Poll) -> bool {
         let mut ready = Events::with_capacity(1);
-        poll.poll(&mut ready, Some(Duration::ZERO)).expect("asked");
+        poll.poll(&mut ready, Some(Duration::ZERO)).expect("polled");
         !ready.is_empty()
     }
 
-    fn outcome(token: u64) -> Outcome {
-        Outcome {
+    fn outcome(token: u64) -> DiskOutcome {
+        DiskOutcome {
             token,
             result: Ok(()),
             buffer: Buffer::default(),
@@ -147,10 +162,10 @@ mod tests {
     fn both_lanes_are_collected_in_order() {
         let (_poll, mailbox) = mailbox();
         (0..3).for_each(|n| mailbox.send(n));
-        (7..9).for_each(|token| mailbox.done(outcome(token)));
+        (7..9).for_each(|token| mailbox.deliver(outcome(token)));
         let mut mail = Mail::default();
         mailbox.collect(&mut mail);
-        assert_eq!(mail.letters, [0, 1, 2]);
+        assert_eq!(mail.messages, [0, 1, 2]);
         let tokens: Vec<u64> = mail.outcomes.iter().map(|outcome| outcome.token).collect();
         assert_eq!(tokens, [7, 8]);
         assert!(!mailbox.has_mail());
@@ -164,7 +179,7 @@ mod tests {
         assert!(!mailbox.fall_asleep(), "there is mail");
         mailbox.collect(&mut Mail::default());
         assert!(mailbox.fall_asleep());
-        mailbox.done(outcome(1));
+        mailbox.deliver(outcome(1));
         assert!(is_woken(&mut poll));
         mailbox.send(2);
         assert!(!is_woken(&mut poll), "it was woken already");
@@ -174,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_worker_that_has_ended_hears_that_there_is_no_answer() {
+    fn a_sender_to_a_worker_that_has_ended_learns_that_no_answer_comes() {
         let (_poll, mailbox) = mailbox::<Sender<()>>();
-        let letters = [(); 2].map(|()| channel::<()>());
-        mailbox.send(letters[0].0.clone());
+        let messages = [(); 2].map(|()| channel::<()>());
+        mailbox.send(messages[0].0.clone());
         mailbox.close();
-        mailbox.send(letters[1].0.clone());
-        for (sender, answer) in letters {
+        mailbox.send(messages[1].0.clone());
+        for (sender, answer) in messages {
             drop(sender);
             assert!(answer.recv().is_err());
         }

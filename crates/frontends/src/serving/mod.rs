@@ -1,24 +1,29 @@
-//! Parts of a machine that serves: threads with their mailboxes, and the loop that each of them waits in.
+//! Parts of which each protocol builds its service: threads with mailboxes, and the loop in which each thread waits.
 //!
-//! A box of parts, not a frame: each protocol has its own events and applies them itself. No part knows a protocol.
+//! These are separate parts and no framework. Each protocol has its own events and applies them itself. No part knows a
+//! protocol.
 
 mod buffers;
-mod crew;
-mod end;
+mod clock;
+mod group_permit;
 mod mailbox;
-mod permit;
 mod poll_loop;
 mod round_robin;
+mod shutdown;
 mod stream;
 mod tenancies;
+mod worker_threads;
 
 pub(crate) use self::buffers::{BufferPool, ByteQueue};
-pub use self::crew::StartError;
-pub(crate) use self::crew::{Crew, Work, spawn};
-pub use self::end::{Asked, Stop};
+pub use self::clock::{ManualClock, MonotonicClock};
+pub(crate) use self::group_permit::{ConnectionFigures, ConnectionGroup, GroupPermit};
 pub(crate) use self::mailbox::Mailbox;
-pub(crate) use self::permit::{Admissions, Admits, Permit};
-pub(crate) use self::poll_loop::{PollLoop, Presence};
+pub(crate) use self::poll_loop::{PeerState, PollLoop};
 pub(crate) use self::round_robin::RoundRobin;
-pub(crate) use self::stream::{Came, Flow, Gone, Outgoing, Readiness, Stream};
+pub use self::shutdown::{OnFailure, OnShutdown, StopMode};
+pub(crate) use self::stream::{
+    PeerGone, Readiness, ReceiveOutcome, SendBuffer, SendStatus, Stream,
+};
 pub(crate) use self::tenancies::Tenancies;
+pub use self::worker_threads::StartError;
+pub(crate) use self::worker_threads::{Work, WorkerThreads, spawn};

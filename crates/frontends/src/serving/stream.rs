@@ -1,4 +1,4 @@
-//! A client's socket, in the open or through TLS.
+//! A client's socket, plain or through TLS.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,47 +6,47 @@ use std::sync::Arc;
 
 use mio::event::Event;
 
-use super::Presence;
-use crate::doors::{TlsFigures, TlsStream, socket};
+use super::PeerState;
+use crate::listeners::{TlsFigures, TlsStream, socket};
 
-/// What a closing connection's client may still have sent: it is read, lest the kernel answers with a reset that
-/// overtakes the last reply.
-const LAST_WORDS_MAX: usize = 256 << 10;
+/// The most bytes that are read from a client whose connection closes. If they stayed unread, the kernel would send a
+/// reset that can overtake the last reply.
+const DRAIN_MAX: usize = 256 << 10;
 
-/// The other side is gone, or its socket is of no more use.
-pub(crate) struct Gone;
+/// The peer is gone, or its socket is of no more use.
+pub(crate) struct PeerGone;
 
-impl From<io::Error> for Gone {
-    fn from(_: io::Error) -> Gone {
-        Gone
+impl From<io::Error> for PeerGone {
+    fn from(_: io::Error) -> PeerGone {
+        PeerGone
     }
 }
 
-/// Whether a socket took all it was given.
+/// Whether a socket took all bytes that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    Open,
+pub(crate) enum SendStatus {
+    AllSent,
     Blocked,
 }
 
-/// What a read brought.
+/// What a read returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
-    /// So many bytes, at least one.
+pub(crate) enum ReceiveOutcome {
+    /// This many bytes, at least one.
     Bytes(usize),
-    /// There is nothing now: the kernel tells when there is.
-    Nothing,
+    /// Nothing is there now. The kernel reports when something is.
+    WouldBlock,
     /// The client sends nothing more.
-    End,
+    Eof,
 }
 
-/// What the kernel said of a client's socket.
+/// What the kernel reported of a client's socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readiness {
     pub(crate) readable: bool,
-    /// Something urgent came, which ends a read early.
+    /// Urgent bytes came, which end a read early.
     pub(crate) urgent: bool,
-    pub(crate) presence: Presence,
+    pub(crate) peer_state: PeerState,
 }
 
 impl Readiness {
@@ -54,18 +54,18 @@ impl Readiness {
         Readiness {
             readable: event.is_readable(),
             urgent: event.is_priority(),
-            presence: Presence::of(event),
+            peer_state: PeerState::of(event),
         }
     }
 }
 
 /// Bytes that wait to be sent.
-pub(crate) trait Outgoing {
-    /// What waits.
+pub(crate) trait SendBuffer {
+    /// Returns the bytes that wait.
     fn waiting(&self) -> &[u8];
 
-    /// The front `count` bytes are done with.
-    fn finish(&mut self, count: usize);
+    /// Marks the front `count` bytes as sent.
+    fn consume(&mut self, count: usize);
 }
 
 /// A connected socket that never blocks.
@@ -74,21 +74,21 @@ pub(crate) struct Stream {
     tls: Option<Box<TlsStream>>,
     is_local: bool,
     readable: bool,
-    /// A short read may have left something, and the kernel says nothing more of it.
-    is_odd: bool,
-    presence: Presence,
+    /// A short read may have left bytes that the kernel will not report again.
+    may_have_more: bool,
+    peer_state: PeerState,
 }
 
 impl Stream {
-    /// A socket of which nothing was read yet.
+    /// Makes a stream of a socket from which nothing was read yet.
     pub(crate) fn new(socket: Arc<OwnedFd>, tls: Option<TlsStream>) -> Stream {
         Stream {
             is_local: socket::is_local(&socket),
             socket,
             tls: tls.map(Box::new),
             readable: true,
-            is_odd: false,
-            presence: Presence::Here,
+            may_have_more: false,
+            peer_state: PeerState::Open,
         }
     }
 
@@ -96,73 +96,73 @@ impl Stream {
         &self.socket
     }
 
-    /// Whether it stays within this host.
+    /// Returns whether the socket stays within this host.
     pub(crate) fn is_local(&self) -> bool {
         self.is_local
     }
 
-    /// What the kernel last said of its client.
-    pub(crate) fn presence(&self) -> Presence {
-        self.presence
+    /// Returns what the kernel last said of the client.
+    pub(crate) fn peer_state(&self) -> PeerState {
+        self.peer_state
     }
 
-    /// Whether there may be something to read.
+    /// Returns whether there may be something to read.
     pub(crate) fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Notes what the kernel said.
-    pub(crate) fn notice(&mut self, readiness: Readiness) {
-        self.presence = self.presence.max(readiness.presence);
-        self.is_odd |= readiness.urgent || readiness.presence > Presence::Here;
-        self.readable |= readiness.readable || self.is_odd;
+    /// Records what the kernel reported.
+    pub(crate) fn update_readiness(&mut self, readiness: Readiness) {
+        self.peer_state = self.peer_state.max(readiness.peer_state);
+        self.may_have_more |= readiness.urgent || readiness.peer_state > PeerState::Open;
+        self.readable |= readiness.readable || self.may_have_more;
     }
 
-    /// Nobody said so, but there may be something to read.
+    /// Marks the socket as readable although the kernel did not report it.
     pub(crate) fn expect_input(&mut self) {
         self.readable = true;
     }
 
-    /// From now on all goes through TLS.
+    /// Sends and receives through TLS from now on.
     pub(crate) fn begin_tls(&mut self, tls: TlsStream) {
         self.tls = Some(Box::new(tls));
         self.readable = true;
     }
 
     /// Sends what waits, as far as the socket takes it.
-    pub(crate) fn send(&mut self, waiting: &mut impl Outgoing) -> Result<Flow, Gone> {
+    pub(crate) fn send(&mut self, waiting: &mut impl SendBuffer) -> Result<SendStatus, PeerGone> {
         while !waiting.waiting().is_empty() {
             let sent = match &mut self.tls {
                 None => socket::send(&self.socket, waiting.waiting()),
                 Some(tls) => tls.write(&self.socket, waiting.waiting()),
             };
             match sent {
-                Ok(count) => waiting.finish(count),
+                Ok(count) => waiting.consume(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Flow::Blocked);
+                    return Ok(SendStatus::Blocked);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
         match &mut self.tls {
-            None => Ok(Flow::Open),
+            None => Ok(SendStatus::AllSent),
             Some(tls) => match tls.flush(&self.socket)? {
-                true => Ok(Flow::Open),
-                false => Ok(Flow::Blocked),
+                true => Ok(SendStatus::AllSent),
+                false => Ok(SendStatus::Blocked),
             },
         }
     }
 
-    /// Reads once, first what goes `apart`, then into `space`.
+    /// Reads once: first into `apart`, then into `space`.
     pub(crate) fn receive(
         &mut self,
         apart: &mut [u8],
         space: &mut [u8],
         figures: &impl TlsFigures,
-    ) -> Result<Came, Gone> {
+    ) -> Result<ReceiveOutcome, PeerGone> {
         let (wanted, both) = (apart.len(), apart.len() + space.len());
         let read = match &mut self.tls {
-            // TLS keeps bytes of its own, of which the kernel knows nothing.
+            // TLS holds bytes of its own, of which the kernel knows nothing.
             Some(tls) => {
                 let into = if wanted > 0 { apart } else { space };
                 let read = tls.read(&self.socket, into, figures);
@@ -176,30 +176,31 @@ impl Stream {
             None => socket::receive(&self.socket, space).map(|count| (count, false)),
         };
         match read {
-            Ok((0, _)) => Ok(Came::End),
+            Ok((0, _)) => Ok(ReceiveOutcome::Eof),
             Ok((count, may_be_cut)) => {
-                // A short read emptied the socket, and the kernel tells when more comes. Not so after a hang-up, which it
-                // told already, nor at urgent bytes or files, which end a read early.
-                self.readable = count == both || self.is_odd || may_be_cut;
-                Ok(Came::Bytes(count))
+                // A short read emptied the socket, and the kernel reports when more comes. That does not hold after a
+                // hang-up, which the kernel has reported already. Nor does it hold with urgent bytes or file
+                // descriptors, which end a read early.
+                self.readable = count == both || self.may_have_more || may_be_cut;
+                Ok(ReceiveOutcome::Bytes(count))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.readable = false;
-                Ok(Came::Nothing)
+                Ok(ReceiveOutcome::WouldBlock)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Reads what a client still says whose connection is over, lest the last reply is lost.
-    pub(crate) fn hear_last_words(&mut self, space: &mut [u8]) {
+    /// Reads what the client of a closing connection still sends, so that the last reply is not lost.
+    pub(crate) fn drain_input(&mut self, space: &mut [u8]) {
         if let Some(tls) = &mut self.tls {
             tls.close(&self.socket);
         }
-        let mut heard = 0;
-        while heard < LAST_WORDS_MAX {
+        let mut drained = 0;
+        while drained < DRAIN_MAX {
             match socket::receive(&self.socket, space) {
-                Ok(count) if count > 0 => heard += count,
+                Ok(count) if count > 0 => drained += count,
                 _ => return,
             }
         }
@@ -222,14 +223,14 @@ mod tests {
         fn record_failed(&self) {}
     }
 
-    struct Waiting(Vec<u8>);
+    struct UnsentBytes(Vec<u8>);
 
-    impl Outgoing for Waiting {
+    impl SendBuffer for UnsentBytes {
         fn waiting(&self) -> &[u8] {
             &self.0
         }
 
-        fn finish(&mut self, count: usize) {
+        fn consume(&mut self, count: usize) {
             self.0.drain(..count);
         }
     }
@@ -240,9 +241,9 @@ mod tests {
         (Stream::new(Arc::new(here.into()), None), there)
     }
 
-    fn receive(stream: &mut Stream, apart: &mut [u8], space: &mut [u8]) -> Came {
-        let came = stream.receive(apart, space, &NoTls);
-        came.unwrap_or_else(|Gone| panic!("it is there"))
+    fn receive(stream: &mut Stream, apart: &mut [u8], space: &mut [u8]) -> ReceiveOutcome {
+        let received = stream.receive(apart, space, &NoTls);
+        received.unwrap_or_else(|PeerGone| panic!("it is there"))
     }
 
     #[test]
@@ -250,37 +251,59 @@ mod tests {
         let (mut stream, mut there) = pair();
         there.write_all(b"abcde").expect("sent");
         let (mut apart, mut space) = ([0; 2], [0; 8]);
-        assert_eq!(receive(&mut stream, &mut apart, &mut space), Came::Bytes(5));
+        assert_eq!(
+            receive(&mut stream, &mut apart, &mut space),
+            ReceiveOutcome::Bytes(5)
+        );
         assert_eq!((&apart, &space[..3]), (b"ab", &b"cde"[..]));
         assert!(!stream.is_readable());
-        assert_eq!(receive(&mut stream, &mut [], &mut space), Came::Nothing);
+        assert_eq!(
+            receive(&mut stream, &mut [], &mut space),
+            ReceiveOutcome::WouldBlock
+        );
     }
 
     #[test]
-    fn who_sends_nothing_more_is_read_to_its_end_and_can_still_read() {
+    fn a_half_closed_client_is_read_to_its_end_and_can_still_read() {
         let (mut stream, mut there) = pair();
         there.write_all(b"abc").expect("sent");
         there.shutdown(Shutdown::Write).expect("silent");
-        stream.notice(Readiness {
+        stream.update_readiness(Readiness {
             readable: true,
-            presence: Presence::Silent,
+            peer_state: PeerState::HalfClosed,
             ..Readiness::default()
         });
         let mut space = [0; 8];
-        assert_eq!(receive(&mut stream, &mut [], &mut space), Came::Bytes(3));
-        assert!(stream.is_readable(), "the kernel told of the end already");
-        assert_eq!(receive(&mut stream, &mut [], &mut space), Came::End);
-        let mut reply = Waiting(b"reply".to_vec());
-        assert!(matches!(stream.send(&mut reply), Ok(Flow::Open)));
+        assert_eq!(
+            receive(&mut stream, &mut [], &mut space),
+            ReceiveOutcome::Bytes(3)
+        );
+        assert!(
+            stream.is_readable(),
+            "the kernel has reported the end already"
+        );
+        assert_eq!(
+            receive(&mut stream, &mut [], &mut space),
+            ReceiveOutcome::Eof
+        );
+        let mut reply = UnsentBytes(b"reply".to_vec());
+        assert!(matches!(stream.send(&mut reply), Ok(SendStatus::AllSent)));
         there.read_exact(&mut [0; 5]).expect("the reply");
     }
 
     #[test]
-    fn who_does_not_read_blocks_and_who_is_gone_is_gone() {
-        let (mut stream, there) = pair();
-        let mut replies = Waiting(vec![1; 16 << 20]);
-        assert!(matches!(stream.send(&mut replies), Ok(Flow::Blocked)));
-        assert!(!replies.0.is_empty());
+    fn a_client_that_does_not_read_blocks_and_one_that_is_gone_is_an_error() {
+        let (mut stream, mut there) = pair();
+        let mut replies = UnsentBytes(vec![1; 16 << 20]);
+        assert!(matches!(stream.send(&mut replies), Ok(SendStatus::Blocked)));
+        let left = replies.0.len();
+        assert!(left > 0 && left < 16 << 20, "{left} bytes are left");
+        let mut taken = vec![0; (16 << 20) - left];
+        there
+            .read_exact(&mut taken)
+            .expect("what was sent is heard");
+        assert!(matches!(stream.send(&mut replies), Ok(SendStatus::Blocked)));
+        assert!(replies.0.len() < left, "there is room again");
         drop(there);
         assert!(stream.send(&mut replies).is_err());
     }

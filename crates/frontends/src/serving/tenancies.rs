@@ -1,4 +1,4 @@
-//! The tenancies that one worker acts for: one a tenant, opened when first needed.
+//! The tenancies of one worker. It opens one per tenant, when it first needs it.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub(crate) struct Tenancies<T> {
 }
 
 impl<T> Tenancies<T> {
-    /// None yet; each is opened so.
+    /// Makes an empty set. `open` opens the tenancy of a tenant.
     pub(crate) fn new(open: impl Fn(TenantId) -> T + 'static) -> Tenancies<T> {
         Tenancies {
             open: Box::new(open),
@@ -23,7 +23,7 @@ impl<T> Tenancies<T> {
         }
     }
 
-    /// The tenancy for a tenant. The first one asked for, often the only one, is found without a search.
+    /// Returns the tenancy of a tenant. The tenant of the first call, often the only one, is found without a search.
     pub(crate) fn of(&self, tenant: TenantId) -> Rc<T> {
         let open = || Rc::new((self.open)(tenant));
         let (whose, first) = self.first.get_or_init(|| (tenant, open()));

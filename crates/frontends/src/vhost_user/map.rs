@@ -1,9 +1,10 @@
 //! The guest's memory, as the VMM shares it: files in memory, on ordinary or on huge pages.
 //!
-//! A page of a mapped file that cannot be had (it was cut, no huge page is left) ends whoever touches it (SIGBUS), and with this
-//! process every other guest's disk. So each region is guarded (`guard.rs`): memory of which a page has
-//! vanished is no memory from then on. Everything here is reached by the guest's addresses, checked against the
-//! regions at each use. The decision record on guest memory says why, and what else was tried.
+//! A page of a mapped file may be missing, because the file was cut or no huge page is left. The kernel then ends the
+//! process that touches it (SIGBUS), and with this process every other guest's disk. So each region is guarded
+//! (`guard.rs`). If a page of it has vanished, the region counts as no memory from then on. This module reaches memory
+//! only by the guest's addresses, and checks them against the regions at each use. The decision record on guest memory
+//! says why, and what else was tried.
 
 use std::fs::File;
 use std::io;
@@ -16,158 +17,166 @@ use vm_memory::{
     GuestRegionMmap, MmapRegion,
 };
 
-use super::guard::{self, Guard};
-use super::unlocked;
+use super::guard::{self, SigbusGuard};
+use super::munlock;
 use super::wire::chain::Segment;
 
 /// The most regions of one guest's memory.
 pub const REGIONS_MAX: usize = 256;
 
-/// What file systems in memory say they are: of ordinary pages, and of huge ones.
+/// The magic numbers of file systems in memory: one of ordinary pages, one of huge pages.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
-/// Why memory was not taken.
+/// Why the daemon does not take a guest's memory.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
-    /// A read of it could wait for a disk, or for another program.
+pub enum GuestMemoryError {
+    /// A read of the memory could wait for a disk, or for another program.
     #[error(
         "the guest's memory is a file on a file system that is not in memory; let QEMU use -object memory-backend-memfd,share=on, or a file in /dev/shm"
     )]
     NotInMemory,
-    /// More regions than [`REGIONS_MAX`].
+    /// The guest has more regions than [`REGIONS_MAX`].
     #[error("the guest's memory has more than {REGIONS_MAX} regions")]
     TooMany,
     /// Regions overlap, or a file is shorter than its region.
     #[error("the regions of the guest's memory make no sense: {0}")]
     Layout(String),
-    /// A region that is to go was never there.
+    /// The region to remove was never there.
     #[error("no region of the guest's memory begins at {0:#x}")]
     NotThere(u64),
-    /// The kernel refused.
+    /// The kernel refused a call.
     #[error("cannot look at the guest's memory: {0}")]
     Kernel(#[from] io::Error),
 }
 
-/// There is no memory where the guest says there is.
+/// The guest has no memory at that address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the guest has no memory there")]
-pub struct NoMemory;
+pub struct BadGuestAddress;
 
-/// All regions of a guest's memory. It never changes; another takes its place.
+/// All regions of a guest's memory. It never changes. A new value takes its place.
 #[derive(Default)]
-pub struct Memory {
+pub struct GuestMemory {
     guest: GuestMemoryMmap<()>,
-    slots: Vec<Slot>,
-    /// Pages that had vanished anywhere when this memory was last found whole.
-    lost: AtomicU64,
+    regions: Vec<MappedRegion>,
+    /// How many ranges had vanished anywhere when this memory was last found whole.
+    lost_when_checked: AtomicU64,
 }
 
-/// A region, by the guest's address and by the VMM's own. Its guard goes before its mapping does.
+/// A region, by the guest's address and by the VMM's. The guard is dropped before the mapping.
 #[derive(Clone)]
-struct Slot {
-    vmm: u64,
-    guard: Arc<Guard>,
+struct MappedRegion {
+    vmm_address: u64,
+    guard: Arc<SigbusGuard>,
     mapped: Arc<GuestRegionMmap<()>>,
 }
 
-impl Memory {
-    /// Memory of these regions and their files.
+impl GuestMemory {
+    /// Maps these regions of their files.
     ///
     /// # Errors
     ///
-    /// A region is not safe to touch, or they make no sense together.
-    pub fn map(regions: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<Memory, Refused> {
+    /// A region is not safe to touch, or the regions make no sense together.
+    pub fn map(
+        regions: &[VhostUserMemoryRegion],
+        files: Vec<File>,
+    ) -> Result<GuestMemory, GuestMemoryError> {
         let mapped = regions.iter().zip(files);
-        let slots: Result<Vec<Slot>, Refused> =
-            mapped.map(|(region, file)| slot_of(region, file)).collect();
-        Memory::of(slots?)
+        let slots: Result<Vec<MappedRegion>, GuestMemoryError> = mapped
+            .map(|(region, file)| map_region(region, file))
+            .collect();
+        GuestMemory::from_regions(slots?)
     }
 
-    /// This memory and one region more.
+    /// This memory with one region more.
     ///
     /// # Errors
     ///
-    /// As for [`map`](Memory::map).
-    pub fn with(&self, region: &VhostUserMemoryRegion, file: File) -> Result<Memory, Refused> {
-        let mut slots = self.slots.clone();
-        slots.push(slot_of(region, file)?);
-        Memory::of(slots)
+    /// As for [`map`](GuestMemory::map).
+    pub fn with(
+        &self,
+        region: &VhostUserMemoryRegion,
+        file: File,
+    ) -> Result<GuestMemory, GuestMemoryError> {
+        let mut slots = self.regions.clone();
+        slots.push(map_region(region, file)?);
+        GuestMemory::from_regions(slots)
     }
 
-    /// This memory without a region.
+    /// This memory without one region.
     ///
     /// # Errors
     ///
-    /// It is not there.
-    pub fn without(&self, region: &VhostUserMemoryRegion) -> Result<Memory, Refused> {
-        let is_it = |slot: &Slot| {
+    /// The region is not there.
+    pub fn without(&self, region: &VhostUserMemoryRegion) -> Result<GuestMemory, GuestMemoryError> {
+        let is_it = |slot: &MappedRegion| {
             slot.mapped.start_addr().0 == region.guest_phys_addr
                 && slot.mapped.len() == region.memory_size
-                && slot.vmm == region.user_addr
+                && slot.vmm_address == region.user_addr
         };
-        let mut slots = self.slots.clone();
+        let mut slots = self.regions.clone();
         slots.retain(|slot| !is_it(slot));
-        if slots.len() == self.slots.len() {
-            return Err(Refused::NotThere(region.guest_phys_addr));
+        if slots.len() == self.regions.len() {
+            return Err(GuestMemoryError::NotThere(region.guest_phys_addr));
         }
-        Memory::of(slots)
+        GuestMemory::from_regions(slots)
     }
 
-    fn of(mut slots: Vec<Slot>) -> Result<Memory, Refused> {
+    fn from_regions(mut slots: Vec<MappedRegion>) -> Result<GuestMemory, GuestMemoryError> {
         if slots.len() > REGIONS_MAX {
-            return Err(Refused::TooMany);
+            return Err(GuestMemoryError::TooMany);
         }
         if slots.is_empty() {
-            return Ok(Memory::default());
+            return Ok(GuestMemory::default());
         }
         slots.sort_by_key(|slot| slot.mapped.start_addr());
         let regions = slots.iter().map(|slot| Arc::clone(&slot.mapped)).collect();
         let guest = GuestMemoryMmap::from_arc_regions(regions)
-            .map_err(|error| Refused::Layout(error.to_string()))?;
-        Ok(Memory {
+            .map_err(|error| GuestMemoryError::Layout(error.to_string()))?;
+        Ok(GuestMemory {
             guest,
-            slots,
-            lost: AtomicU64::default(),
+            regions: slots,
+            lost_when_checked: AtomicU64::default(),
         })
     }
 
-    /// Whether a page of it has vanished: what was read since may be zeroes in its place.
+    /// Whether a page of the memory has vanished. If so, what was read since may be zeroes instead.
     pub(crate) fn has_vanished(&self) -> bool {
-        let lost = guard::lost();
-        if lost == self.lost.load(Ordering::Relaxed) {
+        let lost = guard::vanished_ranges();
+        if lost == self.lost_when_checked.load(Ordering::Relaxed) {
             return false;
         }
-        let has_vanished = self.slots.iter().any(|slot| slot.guard.has_lost());
+        let has_vanished = self.regions.iter().any(|slot| slot.guard.has_vanished());
         if !has_vanished {
-            self.lost.store(lost, Ordering::Relaxed);
+            self.lost_when_checked.store(lost, Ordering::Relaxed);
         }
         has_vanished
     }
 
-    /// What was reached is memory, unless it has vanished meanwhile.
-    fn there<E>(&self, reached: Result<(), E>) -> Result<(), NoMemory> {
+    /// Turns an access into an error if the memory has vanished meanwhile.
+    fn unless_vanished<E>(&self, reached: Result<(), E>) -> Result<(), BadGuestAddress> {
         match reached {
             Ok(()) if !self.has_vanished() => Ok(()),
-            _ => Err(NoMemory),
+            _ => Err(BadGuestAddress),
         }
     }
 
-    /// For a queue's own accesses.
+    /// The memory, for a queue's own accesses.
     pub fn guest(&self) -> &GuestMemoryMmap<()> {
         &self.guest
     }
 
     /// The guest's address of what the VMM has at `vmm`.
     pub(crate) fn address_of(&self, vmm: u64) -> Option<GuestAddress> {
-        self.slots.iter().find_map(|slot| {
-            let offset = vmm.checked_sub(slot.vmm)?;
+        self.regions.iter().find_map(|slot| {
+            let offset = vmm.checked_sub(slot.vmm_address)?;
             let is_in = offset < slot.mapped.len();
             is_in.then(|| GuestAddress(slot.mapped.start_addr().0 + offset))
         })
     }
 
-    /// Whether all of a range is memory.
+    /// Whether a whole range is memory.
     pub fn has(&self, at: GuestAddress, len: usize) -> bool {
         self.guest.check_range(at, len)
     }
@@ -176,48 +185,50 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// Not all of it is memory, or some has vanished.
-    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), NoMemory> {
-        self.there(self.guest.read_slice(into, GuestAddress(at)))
+    /// Not all of the range is memory, or some of it has vanished.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), BadGuestAddress> {
+        self.unless_vanished(self.guest.read_slice(into, GuestAddress(at)))
     }
 
     /// Writes all of `from` at an address.
     ///
     /// # Errors
     ///
-    /// Not all of it is memory, or some has vanished; a part may have been written then.
-    pub fn write(&self, at: u64, from: &[u8]) -> Result<(), NoMemory> {
-        self.there(self.guest.write_slice(from, GuestAddress(at)))
+    /// Not all of the range is memory, or some of it has vanished. A part may have been written then.
+    pub fn write(&self, at: u64, from: &[u8]) -> Result<(), BadGuestAddress> {
+        self.unless_vanished(self.guest.write_slice(from, GuestAddress(at)))
     }
 
-    /// Reads segments into `into`, which is as long as they are.
+    /// Reads segments into `into`. Both have the same length.
     ///
     /// # Errors
     ///
-    /// Not all of them are memory.
+    /// Not all segments are memory.
     pub fn gather(
         &self,
         segments: impl Iterator<Item = Segment>,
         into: &mut [u8],
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), BadGuestAddress> {
         let mut rest = into;
         for segment in segments {
-            let here = rest.split_off_mut(..segment.len as usize).ok_or(NoMemory)?;
+            let here = rest
+                .split_off_mut(..segment.len as usize)
+                .ok_or(BadGuestAddress)?;
             self.read(segment.at, here)?;
         }
         Ok(())
     }
 
-    /// Writes `from` into segments, which are as long as it is or longer.
+    /// Writes `from` into segments. The segments are at least as long as `from`.
     ///
     /// # Errors
     ///
-    /// Not all of them are memory.
+    /// Not all segments are memory.
     pub fn scatter(
         &self,
         segments: impl Iterator<Item = Segment>,
         from: &[u8],
-    ) -> Result<(), NoMemory> {
+    ) -> Result<(), BadGuestAddress> {
         let mut rest = from;
         for segment in segments {
             let (here, after) = rest.split_at(rest.len().min(segment.len as usize));
@@ -228,9 +239,12 @@ impl Memory {
     }
 }
 
-fn slot_of(region: &VhostUserMemoryRegion, file: File) -> Result<Slot, Refused> {
+fn map_region(
+    region: &VhostUserMemoryRegion,
+    file: File,
+) -> Result<MappedRegion, GuestMemoryError> {
     let page_bytes = page_bytes_of(&file)?;
-    let layout = |why: &str| Refused::Layout(why.to_owned());
+    let layout = |why: &str| GuestMemoryError::Layout(why.to_owned());
     let end = region.mmap_offset.checked_add(region.memory_size);
     if end.is_none_or(|end| file.metadata().map_or(true, |file| file.len() < end)) {
         return Err(layout("a region is longer than its file"));
@@ -243,24 +257,24 @@ fn slot_of(region: &VhostUserMemoryRegion, file: File) -> Result<Slot, Refused> 
         ));
     }
     let mapped = MmapRegion::from_file(FileOffset::new(file, region.mmap_offset), len)
-        .map_err(|error| Refused::Layout(error.to_string()))?;
-    unlocked::unlock(&mapped)?;
+        .map_err(|error| GuestMemoryError::Layout(error.to_string()))?;
+    munlock::unlock(&mapped)?;
     let mapped = GuestRegionMmap::new(mapped, GuestAddress(region.guest_phys_addr))
         .ok_or_else(|| layout("a region passes the last address"))?;
-    Ok(Slot {
-        vmm: region.user_addr,
-        guard: Arc::new(Guard::over(&mapped)?),
+    Ok(MappedRegion {
+        vmm_address: region.user_addr,
+        guard: Arc::new(SigbusGuard::over(&mapped)?),
         mapped: Arc::new(mapped),
     })
 }
 
-/// Bytes of a page of a file in memory.
-fn page_bytes_of(file: &File) -> Result<usize, Refused> {
+/// The page size of a file in memory.
+fn page_bytes_of(file: &File) -> Result<usize, GuestMemoryError> {
     let system = rustix::fs::fstatfs(file).map_err(io::Error::from)?;
     match system.f_type {
         TMPFS_MAGIC => Ok(rustix::param::page_size()),
         HUGETLBFS_MAGIC => Ok(system.f_bsize as usize),
-        _ => Err(Refused::NotInMemory),
+        _ => Err(GuestMemoryError::NotInMemory),
     }
 }
 
@@ -286,8 +300,8 @@ mod tests {
         VhostUserMemoryRegion::new(gpa, LEN, 0x7000_0000 + gpa, 0)
     }
 
-    fn map(file: File) -> Result<Memory, Refused> {
-        Memory::map(&[region(0)], vec![file])
+    fn map(file: File) -> Result<GuestMemory, GuestMemoryError> {
+        GuestMemory::map(&[region(0)], vec![file])
     }
 
     #[test]
@@ -301,7 +315,7 @@ mod tests {
         assert!(map(shared).is_ok());
         let elsewhere = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
         elsewhere.set_len(LEN).expect("its length");
-        assert!(matches!(map(elsewhere), Err(Refused::NotInMemory)));
+        assert!(matches!(map(elsewhere), Err(GuestMemoryError::NotInMemory)));
     }
 
     #[test]
@@ -313,19 +327,19 @@ mod tests {
         cut.write(LEN - 3, b"far").expect("memory");
         file.set_len(LEN / 2).expect("cut");
         cut.read(0, &mut bytes).expect("this half is there");
-        assert_eq!(cut.read(LEN - 3, &mut bytes), Err(NoMemory));
+        assert_eq!(cut.read(LEN - 3, &mut bytes), Err(BadGuestAddress));
         assert!(cut.has_vanished());
         assert_eq!(
             cut.read(0, &mut bytes),
-            Err(NoMemory),
+            Err(BadGuestAddress),
             "nothing of it is believed"
         );
-        assert_eq!(cut.write(0, &bytes), Err(NoMemory));
+        assert_eq!(cut.write(0, &bytes), Err(BadGuestAddress));
         whole.write(0, b"yes").expect("memory");
         assert!(!whole.has_vanished());
     }
 
-    /// Nobody set huge pages aside here: each is missing when it is touched.
+    /// This needs a host without huge pages set aside: each page is missing when it is touched.
     #[test]
     fn huge_pages_that_are_missing_are_no_memory() {
         let is_none = |what: &str| {
@@ -341,21 +355,21 @@ mod tests {
         file.set_len(4 << 20).expect("nor for its length");
         let region = |len| VhostUserMemoryRegion::new(0, len, 0, 0);
         let again = file.try_clone().expect("a handle");
-        let inside = Memory::map(&[region(3 << 20)], vec![again]);
-        assert!(matches!(inside, Err(Refused::Layout(_))));
-        let huge = Memory::map(&[region(4 << 20)], vec![file]).expect("taken");
-        assert_eq!(huge.read(0, &mut [0; 8]), Err(NoMemory));
-        assert_eq!(huge.write(3 << 20, &[1; 8]), Err(NoMemory));
+        let inside = GuestMemory::map(&[region(3 << 20)], vec![again]);
+        assert!(matches!(inside, Err(GuestMemoryError::Layout(_))));
+        let huge = GuestMemory::map(&[region(4 << 20)], vec![file]).expect("taken");
+        assert_eq!(huge.read(0, &mut [0; 8]), Err(BadGuestAddress));
+        assert_eq!(huge.write(3 << 20, &[1; 8]), Err(BadGuestAddress));
     }
 
     #[test]
     fn a_region_beyond_its_file_or_over_another_is_refused() {
         let sealed = || memfd(MemfdFlags::ALLOW_SEALING, SealFlags::SHRINK);
         let longer = VhostUserMemoryRegion::new(0, LEN * 2, 0, 0);
-        let refused = Memory::map(&[longer], vec![sealed()]);
-        assert!(matches!(refused, Err(Refused::Layout(_))));
-        let twice = Memory::map(&[region(0), region(LEN / 2)], vec![sealed(), sealed()]);
-        assert!(matches!(twice, Err(Refused::Layout(_))));
+        let refused = GuestMemory::map(&[longer], vec![sealed()]);
+        assert!(matches!(refused, Err(GuestMemoryError::Layout(_))));
+        let twice = GuestMemory::map(&[region(0), region(LEN / 2)], vec![sealed(), sealed()]);
+        assert!(matches!(twice, Err(GuestMemoryError::Layout(_))));
     }
 
     #[test]
@@ -379,11 +393,11 @@ mod tests {
             Some(GuestAddress(LEN + 7))
         );
         let again = two.without(&region(LEN)).expect("it was there");
-        assert_eq!(again.read(LEN, &mut back), Err(NoMemory));
+        assert_eq!(again.read(LEN, &mut back), Err(BadGuestAddress));
         assert_eq!(again.address_of(0x7000_0000 + LEN), None);
         assert!(matches!(
             again.without(&region(LEN)),
-            Err(Refused::NotThere(_))
+            Err(GuestMemoryError::NotThere(_))
         ));
     }
 }

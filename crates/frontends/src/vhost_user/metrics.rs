@@ -1,9 +1,10 @@
-//! What a disk's vhost-user socket counts.
+//! What the daemon counts for each disk's vhost-user socket.
 
 use crate::figures::figures;
 
 figures! {
     /// What all queues counted for one socket since the start.
+    VhostUserFigures, VhostUserTally;
     at once {
         /// VMMs that are connected now: 0 or 1.
         connections,

@@ -1,6 +1,6 @@
-//! A disk in memory, for tests and the example: it answers at once, or when it likes and in any order.
+//! A disk in memory, for tests and the example. It answers at once, or when it likes and in any order.
 //!
-//! Whoever includes this has `block` and `tenancy` beside it.
+//! The including module must have `block_device` and `tenancy` beside it.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,64 +10,67 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use sublet_types::TenantId;
 
-use super::block::{Desk, Disk, Extent, Fault, Outcome, Request, Shape, Verb};
-use super::tenancy::Doorman;
+use super::block_device::{
+    Disk, DiskFastPath, DiskFault, DiskOperation, DiskOutcome, DiskRequest, DiskShape, Extent,
+    ExtentLimit, Fua, Hole, ZeroSpeed, Zeroing,
+};
+use super::tenancy::StoreHandle;
 
-/// Bytes that are a hole or not.
+/// Bytes of a chunk. A chunk is a hole or not.
 pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
 
-/// Requests that a late disk lets pile up before it answers one.
+/// How many requests a late disk collects before it answers one.
 const PILE_MAX: usize = 8;
 
-/// How long it waits for more.
+/// How long a late disk waits for more requests.
 const PATIENCE: Duration = Duration::from_micros(200);
 
 /// How a disk answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
-    /// Everything at once, from the asking thread.
+pub(crate) enum AnswerMode {
+    /// The disk answers everything at once, on the caller's thread.
     Prompt,
-    /// Every third request at once; the others later, in any order, from a thread of its own.
+    /// The disk answers every third request at once. It answers the others later, in any order, on a thread of its own.
     Late,
-    /// Nothing, ever.
+    /// The disk never answers.
     Silent,
 }
 
 /// The disk.
 pub(crate) struct FakeDisk {
     name: String,
-    shape: Shape,
+    shape: DiskShape,
     chunks: Vec<RwLock<Option<Box<[u8]>>>>,
-    /// Whoever touches this byte hears that the backing failed.
+    /// The disk's backing fails at this byte.
     bad_at: Option<u64>,
-    mood: Mood,
-    /// Requests so far: what is answered at once depends on it.
+    mode: AnswerMode,
+    /// The number of requests so far. It decides what is answered at once.
     pub(crate) asked: Mutex<u64>,
-    late: Mutex<Option<Sender<Request>>>,
-    /// What a silent disk was asked.
-    pub(crate) unanswered: Mutex<Vec<Request>>,
+    late: Mutex<Option<Sender<DiskRequest>>>,
+    /// The requests of a silent disk.
+    pub(crate) unanswered: Mutex<Vec<DiskRequest>>,
 }
 
 impl FakeDisk {
     /// A disk of holes.
-    pub(crate) fn new(name: &str, bytes: u64, mood: Mood) -> Arc<FakeDisk> {
+    pub(crate) fn new(name: &str, bytes: u64, mode: AnswerMode) -> Arc<FakeDisk> {
         FakeDisk::shaped(
             name,
-            Shape {
+            DiskShape {
                 bytes,
                 read_only: false,
                 trims: true,
             },
-            mood,
+            mode,
             None,
         )
     }
 
-    /// The same, of any shape, perhaps with a bad byte.
+    /// A disk of any shape, perhaps with a bad byte.
     pub(crate) fn shaped(
         name: &str,
-        shape: Shape,
-        mood: Mood,
+        shape: DiskShape,
+        mode: AnswerMode,
         bad_at: Option<u64>,
     ) -> Arc<FakeDisk> {
         let chunks = 0..shape.bytes.div_ceil(CHUNK_BYTES);
@@ -76,12 +79,12 @@ impl FakeDisk {
             shape,
             chunks: chunks.map(|_| RwLock::new(None)).collect(),
             bad_at,
-            mood,
+            mode,
             asked: Mutex::new(0),
             late: Mutex::new(None),
             unanswered: Mutex::default(),
         });
-        if mood == Mood::Late {
+        if mode == AnswerMode::Late {
             let (sender, requests) = mpsc::channel();
             *disk.late.lock() = Some(sender);
             let weak = Arc::downgrade(&disk);
@@ -99,10 +102,10 @@ impl FakeDisk {
     fn is_at_once(&self) -> bool {
         let mut asked = self.asked.lock();
         *asked += 1;
-        match self.mood {
-            Mood::Prompt => true,
-            Mood::Late => asked.is_multiple_of(3),
-            Mood::Silent => false,
+        match self.mode {
+            AnswerMode::Prompt => true,
+            AnswerMode::Late => asked.is_multiple_of(3),
+            AnswerMode::Silent => false,
         }
     }
 
@@ -110,7 +113,7 @@ impl FakeDisk {
         self.bad_at.is_some_and(|bad| (at..at + len).contains(&bad))
     }
 
-    /// Chunks of a range: which, from where in it, how many bytes, and where these are in the range.
+    /// The chunks of a range. For each: its number, the offset in it, how many bytes, and where these are in the range.
     fn parts(at: u64, len: u64) -> impl Iterator<Item = (usize, usize, usize, usize)> {
         let mut done = 0;
         std::iter::from_fn(move || {
@@ -147,14 +150,14 @@ impl FakeDisk {
         }
     }
 
-    fn clear(&self, at: u64, len: u64, hole: bool) {
+    fn clear(&self, at: u64, len: u64, hole: Hole) {
         for (chunk, from, count, _) in FakeDisk::parts(at, len) {
             let mut chunk = self.chunks[chunk].write();
-            if hole && count as u64 == CHUNK_BYTES {
+            if hole == Hole::Allowed && count as u64 == CHUNK_BYTES {
                 *chunk = None;
             } else if let Some(bytes) = &mut *chunk {
                 bytes[from..from + count].fill(0);
-            } else if !hole {
+            } else if hole == Hole::Forbidden {
                 *chunk = Some(vec![0; CHUNK_BYTES as usize].into_boxed_slice());
             }
         }
@@ -169,30 +172,35 @@ impl FakeDisk {
         parts.map(extent).collect()
     }
 
-    pub(crate) fn carry_out(&self, mut request: Request) {
+    pub(crate) fn carry_out(&self, mut request: DiskRequest) {
         let (at, len) = (request.at, request.len);
         let mut extents = Vec::new();
         let mut result = self.shape.check(at, len);
-        if self.touches_bad(at, len) && request.verb != Verb::Prefetch {
-            result = Err(Fault::Io);
+        if self.touches_bad(at, len) && request.operation != DiskOperation::Prefetch {
+            result = Err(DiskFault::Io);
         }
         if result.is_ok() {
-            match request.verb {
-                Verb::Read => self.load(at, &mut request.buffer),
-                Verb::Write { .. } => self.save(at, &request.buffer),
-                Verb::Zero { fast: true, .. } if !len.is_multiple_of(CHUNK_BYTES) => {
-                    result = Err(Fault::NotSupported);
+            match request.operation {
+                DiskOperation::Read => self.load(at, &mut request.buffer),
+                DiskOperation::Write { .. } => self.save(at, &request.buffer),
+                DiskOperation::Zero(Zeroing {
+                    speed: ZeroSpeed::FastOnly,
+                    ..
+                }) if !len.is_multiple_of(CHUNK_BYTES) => {
+                    result = Err(DiskFault::NotSupported);
                 }
-                Verb::Zero { hole, .. } => self.clear(at, len, hole),
-                Verb::Trim => self.clear(at, len, true),
-                Verb::Extents { one } => {
+                DiskOperation::Zero(Zeroing { hole, .. }) => self.clear(at, len, hole),
+                DiskOperation::Trim => self.clear(at, len, Hole::Allowed),
+                DiskOperation::Extents { limit } => {
                     extents = self.extents(at, len);
-                    extents.truncate(if one { 1 } else { usize::MAX });
+                    if limit == ExtentLimit::One {
+                        extents.truncate(1);
+                    }
                 }
-                Verb::Flush | Verb::Prefetch => {}
+                DiskOperation::Flush | DiskOperation::Prefetch => {}
             }
         }
-        request.to.done(Outcome {
+        request.outcomes.deliver(DiskOutcome {
             token: request.token,
             result,
             buffer: request.buffer,
@@ -201,8 +209,8 @@ impl FakeDisk {
     }
 }
 
-/// Answers requests in an order that is not theirs, a few at a time.
-fn answer_late(requests: &Receiver<Request>, answer: impl Fn(Request)) {
+/// Answers requests in another order than theirs, a few at a time.
+fn answer_late(requests: &Receiver<DiskRequest>, answer: impl Fn(DiskRequest)) {
     let mut pile = Vec::new();
     let mut turn = 0_usize;
     loop {
@@ -232,16 +240,16 @@ impl Disk for FakeDisk {
         TenantId(0)
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> DiskShape {
         self.shape
     }
 
-    fn desk(self: Arc<Self>, _: &Doorman) -> Box<dyn Desk> {
-        Box::new(FakeDesk(self))
+    fn fast_path(self: Arc<Self>, _: &StoreHandle) -> Box<dyn DiskFastPath> {
+        Box::new(FakeFastPath(self))
     }
 
-    fn start(&self, request: Request) {
-        if self.mood == Mood::Silent {
+    fn submit(&self, request: DiskRequest) {
+        if self.mode == AnswerMode::Silent {
             return self.unanswered.lock().push(request);
         }
         match &*self.late.lock() {
@@ -253,16 +261,16 @@ impl Disk for FakeDisk {
     }
 }
 
-/// A thread's handle on it.
-struct FakeDesk(Arc<FakeDisk>);
+/// One thread's fast path to the disk.
+struct FakeFastPath(Arc<FakeDisk>);
 
-impl FakeDesk {
+impl FakeFastPath {
     fn may(&self, at: u64, len: u64) -> bool {
         !self.0.touches_bad(at, len) && self.0.is_at_once()
     }
 }
 
-impl Desk for FakeDesk {
+impl DiskFastPath for FakeFastPath {
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let may = self.may(at, into.len() as u64);
         if may {
@@ -273,7 +281,7 @@ impl Desk for FakeDesk {
         may
     }
 
-    fn write(&self, at: u64, from: &[u8], _: bool) -> bool {
+    fn write(&self, at: u64, from: &[u8], _: Fua) -> bool {
         let may = self.may(at, from.len() as u64);
         if may {
             self.0.save(at, from);
@@ -284,7 +292,7 @@ impl Desk for FakeDesk {
     fn trim(&self, at: u64, len: u64) -> bool {
         let may = self.may(at, len);
         if may {
-            self.0.clear(at, len, true);
+            self.0.clear(at, len, Hole::Allowed);
         }
         may
     }

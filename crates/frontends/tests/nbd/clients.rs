@@ -1,17 +1,17 @@
-//! The clients that people use, where they are installed: nbdinfo, nbdcopy, qemu-img, qemu-io, fio.
+//! Public NBD clients, if they are installed: nbdinfo, nbdcopy, qemu-img, qemu-io, fio.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use sublet_frontends::block::Shape;
+use sublet_frontends::block_device::DiskShape;
 
-use crate::fake_disk::{FakeDisk, Mood};
+use crate::fake_disk::{AnswerMode, FakeDisk};
 use crate::node::Node;
 
 const BYTES: u64 = 64 << 20;
 
-/// A program, if it is on this machine.
+/// The program, if this machine has it.
 pub(crate) fn installed(program: &'static str) -> Option<&'static str> {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
@@ -21,15 +21,15 @@ pub(crate) fn installed(program: &'static str) -> Option<&'static str> {
 }
 
 fn node() -> Node {
-    let fixed = Shape {
+    let fixed = DiskShape {
         bytes: BYTES,
         read_only: true,
         trims: false,
     };
     Node::start(vec![
-        FakeDisk::new("prompt", BYTES, Mood::Prompt),
-        FakeDisk::new("late", BYTES, Mood::Late),
-        FakeDisk::shaped("fixed", fixed, Mood::Prompt, None),
+        FakeDisk::new("prompt", BYTES, AnswerMode::Prompt),
+        FakeDisk::new("late", BYTES, AnswerMode::Late),
+        FakeDisk::shaped("fixed", fixed, AnswerMode::Prompt, None),
     ])
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn uri(node: &Node, disk: &str) -> String {
     format!("nbd+unix:///{disk}?socket={}", node.path("nbd").display())
 }
 
-/// What a program that must succeed says.
-pub(crate) fn said(program: &str, arguments: &[&str]) -> String {
+/// The output of a program that must succeed.
+pub(crate) fn output_of(program: &str, arguments: &[&str]) -> String {
     let run = Command::new(program).args(arguments).output();
     let Output {
         status,
@@ -79,11 +79,11 @@ fn nbdinfo_sees_what_is_there() {
         return;
     };
     let node = node();
-    let listed = said(nbdinfo, &["--list", &uri(&node, "")]);
+    let listed = output_of(nbdinfo, &["--list", &uri(&node, "")]);
     for disk in ["prompt", "late", "fixed"] {
         assert!(listed.contains(&format!("export=\"{disk}\"")), "{listed}");
     }
-    let fixed = said(nbdinfo, &[&uri(&node, "fixed")]);
+    let fixed = output_of(nbdinfo, &[&uri(&node, "fixed")]);
     for fact in [
         "is_read_only: true",
         "is_rotational: false",
@@ -92,7 +92,7 @@ fn nbdinfo_sees_what_is_there() {
     ] {
         assert!(fixed.contains(fact), "{fixed}");
     }
-    let map = said(nbdinfo, &["--map", &uri(&node, "prompt")]);
+    let map = output_of(nbdinfo, &["--map", &uri(&node, "prompt")]);
     assert!(map.contains("hole,zero"), "{map}");
 }
 
@@ -106,15 +106,15 @@ fn nbdcopy_copies_both_ways_and_qemu_agrees() {
     image(&there);
     for disk in ["prompt", "late"] {
         let uri = uri(&node, disk);
-        said(nbdcopy, &[text(&there), &uri]);
-        said(nbdcopy, &[&uri, text(&back)]);
+        output_of(nbdcopy, &[text(&there), &uri]);
+        output_of(nbdcopy, &[&uri, text(&back)]);
         assert!(fs::read(&there).expect("there") == fs::read(&back).expect("there"));
-        let compared = said(
+        let compared = output_of(
             qemu_img,
             &["compare", "-f", "raw", "-F", "raw", text(&there), &uri],
         );
         assert!(compared.contains("identical"), "{compared}");
-        let map = said("nbdinfo", &["--map", "--totals", &uri]);
+        let map = output_of("nbdinfo", &["--map", "--totals", &uri]);
         assert!(map.contains("hole"), "{map}");
     }
 }
@@ -148,8 +148,8 @@ fn qemu_io_writes_zeroes_discards_and_reads_back() {
             .for_each(|command| arguments.extend(["-c", *command]));
         let uri = uri(&node, disk);
         arguments.push(&uri);
-        let said = said(qemu_io, &arguments);
-        assert!(!said.contains("failed"), "{said}");
+        let output = output_of(qemu_io, &arguments);
+        assert!(!output.contains("failed"), "{output}");
     }
     let fixed = uri(&node, "fixed");
     let refused = Command::new(qemu_io)
@@ -163,7 +163,7 @@ fn fio_verifies_what_it_wrote() {
     let Some(fio) = installed("fio") else {
         return;
     };
-    if !said(fio, &["--enghelp"]).contains("nbd") {
+    if !output_of(fio, &["--enghelp"]).contains("nbd") {
         eprintln!("fio has no nbd engine: skipped");
         return;
     }
@@ -184,7 +184,7 @@ fn fio_verifies_what_it_wrote() {
             "--verify_backlog=512",
             "--size=48M",
         ];
-        let told = said(fio, &[&job[..], &check, &[&uri]].concat());
-        assert!(told.contains("err= 0"), "{told}");
+        let output = output_of(fio, &[&job[..], &check, &[&uri]].concat());
+        assert!(output.contains("err= 0"), "{output}");
     }
 }

@@ -4,19 +4,19 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::Duration;
 
-use crate::fake_disk::{FakeDisk, Mood};
+use crate::fake_disk::{AnswerMode, FakeDisk};
 use crate::node::{Client, Node, request, soon};
 
 const BYTES: u64 = 64 << 20;
 
 fn node() -> Node {
     Node::start(vec![
-        FakeDisk::new("prompt", BYTES, Mood::Prompt),
-        FakeDisk::new("late", BYTES, Mood::Late),
+        FakeDisk::new("prompt", BYTES, AnswerMode::Prompt),
+        FakeDisk::new("late", BYTES, AnswerMode::Late),
     ])
 }
 
-/// What is at every eighth byte, eight bytes long: where it is.
+/// The contents of a range: every eight bytes hold their own offset.
 fn places(at: u64, len: usize) -> Vec<u8> {
     let words = (at / 8..).map(|n| (n * 8).to_ne_bytes());
     words.take(len / 8).flatten().collect()
@@ -30,10 +30,10 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// Numbers that look like chance.
-struct Dice(u64);
+/// A linear congruential generator.
+struct Lcg(u64);
 
-impl Dice {
+impl Lcg {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005) + 1;
         (self.0 >> 33) % bound
@@ -41,31 +41,31 @@ impl Dice {
 }
 
 /// Asks for ranges all over the disk, `depth` at a time, and reads the replies now fast, now slowly.
-fn read_all_over(client: &mut Client, dice: &mut Dice, rounds: u32, depth: u64) {
+fn read_all_over(client: &mut Client, random: &mut Lcg, rounds: u32, depth: u64) {
     for _ in 0..rounds {
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for _ in 0..depth {
-            let most = if dice.below(40) == 0 {
+            let most = if random.below(40) == 0 {
                 3 << 20
             } else {
                 300_000
             };
-            let len = 8 * (1 + dice.below(most / 8));
-            let at = 8 * dice.below((BYTES - len) / 8);
-            let bytes = request(0, asked.len() as u64, at, len as u32);
-            client.0.write_all(&bytes).expect("heard");
-            asked.push((at, len as usize));
+            let len = 8 * (1 + random.below(most / 8));
+            let at = 8 * random.below((BYTES - len) / 8);
+            let bytes = request(0, requests.len() as u64, at, len as u32);
+            client.0.write_all(&bytes).expect("written");
+            requests.push((at, len as usize));
         }
-        if dice.below(4) == 0 {
+        if random.below(4) == 0 {
             thread::sleep(Duration::from_millis(5));
         }
         for _ in 0..depth {
             let (errno, cookie) = client.answer().expect("an answer");
-            let (at, len) = asked[cookie as usize];
+            let (at, len) = requests[cookie as usize];
             let mut bytes = vec![0; len];
-            for piece in bytes.chunks_mut(1 + dice.below(200_000) as usize) {
+            for piece in bytes.chunks_mut(1 + random.below(200_000) as usize) {
                 client.0.read_exact(piece).expect("bytes");
-                if dice.below(50) == 0 {
+                if random.below(50) == 0 {
                     thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -81,7 +81,7 @@ fn what_is_read_is_what_was_written_however_slowly_it_is_read() {
     for (seed, disk) in [(1, "prompt"), (2, "late")] {
         let mut client = node.go(disk);
         fill(&mut client);
-        read_all_over(&mut client, &mut Dice(seed), 30, 24);
+        read_all_over(&mut client, &mut Lcg(seed), 30, 24);
     }
 }
 
@@ -91,12 +91,12 @@ fn who_reads_nothing_harms_nobody_and_finds_all_when_it_does() {
     let mut idle = node.go("prompt");
     let mut busy = node.go("prompt");
     fill(&mut busy);
-    let asked: Vec<u64> = (0..64).map(|n| n << 20).collect();
-    for at in &asked {
-        idle.ask(0, *at, *at, 256 << 10);
+    let requests: Vec<u64> = (0..64).map(|n| n << 20).collect();
+    for at in &requests {
+        idle.send_request(0, *at, *at, 256 << 10);
     }
-    read_all_over(&mut busy, &mut Dice(3), 20, 24);
-    for at in asked {
+    read_all_over(&mut busy, &mut Lcg(3), 20, 24);
+    for at in requests {
         assert_eq!(idle.answer().expect("an answer"), (0, at));
         let mut bytes = vec![0; 256 << 10];
         idle.0.read_exact(&mut bytes).expect("bytes");
@@ -111,13 +111,13 @@ fn those_that_hang_up_amid_a_reply_leave_nothing() {
     for n in 0..200 {
         let mut client = node.go("prompt");
         for n in 0..8 {
-            client.ask(0, n, n << 20, 512 << 10);
+            client.send_request(0, n, n << 20, 512 << 10);
         }
         let mut some = vec![0; 4096 * n];
         client.0.read_exact(&mut some).expect("bytes");
     }
     soon("all are gone", || node.figure("connections") == 0);
-    read_all_over(&mut node.go("prompt"), &mut Dice(5), 10, 8);
+    read_all_over(&mut node.go("prompt"), &mut Lcg(5), 10, 8);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn many_connections_have_large_replies_at_the_same_time() {
     let mut clients: Vec<_> = (0..64).map(|_| node.go("prompt")).collect();
     for _ in 0..2 {
         for (seed, client) in (0..).zip(&mut clients) {
-            read_all_over(client, &mut Dice(seed), 1, 4);
+            read_all_over(client, &mut Lcg(seed), 1, 4);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! NBD over sockets: by a plain client of ours, and by the clients that people use.
+//! NBD over sockets, with a plain client of this crate and with public clients.
 
+mod backlog;
 mod clients;
 #[path = "../fake_disk/mod.rs"]
 mod fake_disk;
 mod large_replies;
 mod many;
 mod node;
-mod parting;
-mod queue;
+mod shutdown;
 mod tls;
 
-use sublet_frontends::{block, tenancy};
+use sublet_frontends::{block_device, tenancy};

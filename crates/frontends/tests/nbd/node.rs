@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sublet_frontends::backend::Backend;
-use sublet_frontends::block::Disk;
-use sublet_frontends::doors::{Endpoint, Tls, Transport, bind, bind_one};
-use sublet_frontends::nbd::serve::{BACKLOG, Group, Running, start};
+use sublet_frontends::backend::{Backend, ManualClock, MonotonicClock};
+use sublet_frontends::block_device::Disk;
+use sublet_frontends::listeners::{Endpoint, TlsCertificates, Transport, bind, bind_one};
+use sublet_frontends::nbd::serve::{BACKLOG, Group, NbdService, start};
 use sublet_frontends::nbd::{Exports, Settings};
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::Bytes;
 
-/// What nothing here ever takes.
+/// Longer than anything in these tests takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) fn soon(what: &str, is_so: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
@@ -33,7 +33,7 @@ pub(crate) fn soon(what: &str, is_so: impl Fn() -> bool) {
 pub(crate) struct Node {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) group: Arc<Group>,
-    running: Option<Running>,
+    running: Option<NbdService>,
 }
 
 impl Node {
@@ -44,13 +44,32 @@ impl Node {
     pub(crate) fn start_as(
         disks: Vec<Arc<dyn Disk>>,
         settings: Settings,
-        tls: Option<Tls>,
+        tls: Option<TlsCertificates>,
+    ) -> Node {
+        Node::start_by(&MonotonicClock::default(), disks, settings, tls)
+    }
+
+    /// Starts a node whose deadlines follow the returned clock.
+    pub(crate) fn start_still(
+        disks: Vec<Arc<dyn Disk>>,
+        settings: Settings,
+        tls: Option<TlsCertificates>,
+    ) -> (Node, ManualClock) {
+        let time = ManualClock::start();
+        (Node::start_by(&time.clock(), disks, settings, tls), time)
+    }
+
+    fn start_by(
+        clock: &MonotonicClock,
+        disks: Vec<Arc<dyn Disk>>,
+        settings: Settings,
+        tls: Option<TlsCertificates>,
     ) -> Node {
         let exports = Exports::default();
         for disk in disks {
             exports.add(disk).expect("room");
         }
-        let running = start(2, &backend(), Arc::new(|| panic!("serving failed")));
+        let running = start(2, &backend(clock), Arc::new(|| panic!("serving failed")));
         let node = Node {
             folder: tempfile::tempdir().expect("a folder"),
             group: Arc::new(Group::new(Arc::new(exports), settings, tls.map(Arc::new))),
@@ -73,7 +92,7 @@ impl Node {
         }
     }
 
-    /// Opens one over TCP.
+    /// Opens a listener over TCP.
     pub(crate) fn open_tcp(&self) -> SocketAddr {
         let endpoint = Endpoint::Tcp {
             host: Some("127.0.0.1".to_owned()),
@@ -87,7 +106,7 @@ impl Node {
         address
     }
 
-    pub(crate) fn running(&self) -> &Running {
+    pub(crate) fn running(&self) -> &NbdService {
         self.running.as_ref().expect("it runs until it is dropped")
     }
 
@@ -95,9 +114,9 @@ impl Node {
         self.folder.path().join(file)
     }
 
-    /// A connection that was greeted.
+    /// A connection after the server's greeting.
     pub(crate) fn connect(&self) -> Client {
-        let socket = UnixStream::connect(self.path("nbd")).expect("let in");
+        let socket = UnixStream::connect(self.path("nbd")).expect("connected");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         socket.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         Client::greet(socket)
@@ -108,6 +127,16 @@ impl Node {
         let mut client = self.connect();
         client.go(disk);
         client
+    }
+
+    /// Gives each worker a turn: each serves a client of `disk` twice.
+    pub(crate) fn let_all_turn(&self, disk: &str) {
+        let mut clients = [self.go(disk), self.go(disk)];
+        for n in 0..2 {
+            clients
+                .iter_mut()
+                .for_each(|client| client.read(n, 0, 1, 0));
+        }
     }
 
     pub(crate) fn figure(&self, name: &str) -> u64 {
@@ -125,7 +154,7 @@ impl Drop for Node {
     }
 }
 
-fn backend() -> Backend {
+fn backend(clock: &MonotonicClock) -> Backend {
     let store = Store::new(StoreSettings {
         capacity: Bytes::mib(64),
         limit: Bytes::mib(64),
@@ -137,21 +166,22 @@ fn backend() -> Backend {
     Backend {
         store: store.expect("memory for a small store"),
         clock: Clock::start(),
+        deadline_clock: clock.clone(),
         ledger: Arc::new(Ledger::default()),
     }
 }
 
-/// The plainest client: simple replies.
+/// The plainest client, with simple replies.
 pub(crate) struct Client<S = UnixStream>(pub(crate) S);
 
 impl<S: Read + Write> Client<S> {
-    /// One whose server has greeted it.
+    /// A client whose server has greeted it.
     pub(crate) fn greet(socket: S) -> Client<S> {
         let mut client = Client(socket);
         let mut greeting = [0; 18];
         client.0.read_exact(&mut greeting).expect("a greeting");
         assert_eq!(&greeting, b"NBDMAGICIHAVEOPT\0\x03");
-        client.0.write_all(&[0, 0, 0, 3]).expect("heard");
+        client.0.write_all(&[0, 0, 0, 3]).expect("written");
         client
     }
 
@@ -165,10 +195,10 @@ impl<S: Read + Write> Client<S> {
         assert_eq!(self.reply().0, 1);
     }
 
-    pub(crate) fn option(&mut self, number: u32, own: &[u8]) {
-        let len = (own.len() as u32).to_be_bytes();
-        let said = [b"IHAVEOPT".as_slice(), &number.to_be_bytes(), &len, own].concat();
-        self.0.write_all(&said).expect("heard");
+    pub(crate) fn option(&mut self, number: u32, payload: &[u8]) {
+        let len = (payload.len() as u32).to_be_bytes();
+        let bytes = [b"IHAVEOPT".as_slice(), &number.to_be_bytes(), &len, payload].concat();
+        self.0.write_all(&bytes).expect("written");
     }
 
     /// The kind of a reply to an option, and its bytes.
@@ -176,23 +206,23 @@ impl<S: Read + Write> Client<S> {
         let mut head = [0; 20];
         self.0.read_exact(&mut head).expect("a reply");
         let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four"));
-        let mut own = vec![0; word(16) as usize];
-        self.0.read_exact(&mut own).expect("the rest");
-        (word(12), own)
+        let mut payload = vec![0; word(16) as usize];
+        self.0.read_exact(&mut payload).expect("the rest");
+        (word(12), payload)
     }
 
-    pub(crate) fn ask(&mut self, verb: u16, cookie: u64, at: u64, len: u32) {
+    pub(crate) fn send_request(&mut self, verb: u16, cookie: u64, at: u64, len: u32) {
         self.0
             .write_all(&request(verb, cookie, at, len))
-            .expect("heard");
+            .expect("written");
     }
 
     pub(crate) fn write(&mut self, cookie: u64, at: u64, bytes: &[u8]) {
-        self.ask(1, cookie, at, bytes.len() as u32);
-        self.0.write_all(bytes).expect("heard");
+        self.send_request(1, cookie, at, bytes.len() as u32);
+        self.0.write_all(bytes).expect("written");
     }
 
-    /// Error and cookie of the next reply, if it is not the end.
+    /// Error and cookie of the next reply, or an error at the end of the stream.
     pub(crate) fn answer(&mut self) -> io::Result<(u32, u64)> {
         let mut head = [0; 16];
         self.0.read_exact(&mut head)?;
@@ -204,9 +234,9 @@ impl<S: Read + Write> Client<S> {
         ))
     }
 
-    /// Reads and checks that all bytes are the same.
+    /// Reads, and checks that all bytes are the same.
     pub(crate) fn read(&mut self, cookie: u64, at: u64, len: u32, byte: u8) {
-        self.ask(0, cookie, at, len);
+        self.send_request(0, cookie, at, len);
         assert_eq!(self.answer().expect("an answer"), (0, cookie));
         let mut bytes = vec![0; len as usize];
         self.0.read_exact(&mut bytes).expect("bytes");

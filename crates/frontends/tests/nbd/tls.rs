@@ -1,4 +1,4 @@
-//! TLS: nothing is told without it, and nobody comes in without a certificate.
+//! TLS: the daemon tells a client nothing without TLS, and accepts nobody without a certificate.
 
 use std::fs;
 use std::io::{self, Read};
@@ -12,27 +12,29 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use sublet_frontends::doors::{ClientCertificate, Tls, TlsSettings, TlsVersion};
+use sublet_frontends::listeners::{
+    ClientCertificateDemand, TlsCertificates, TlsSettings, TlsVersion,
+};
 use sublet_frontends::nbd::Settings;
 
-use crate::fake_disk::{FakeDisk, Mood};
+use crate::fake_disk::{AnswerMode, FakeDisk};
 use crate::node::{Client, Node, soon};
 
-/// An authority and what it signed, in a folder, by the names that clients of libnbd look for.
-struct Papers {
+/// An authority and what it signed, in a folder, under the names that clients of libnbd look for.
+struct TestCertificates {
     authority: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,
 }
 
-impl Papers {
-    fn new() -> Papers {
+impl TestCertificates {
+    fn new() -> TestCertificates {
         let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params
             .distinguished_name
             .push(DnType::CommonName, "authority");
         let key = KeyPair::generate().expect("a key");
-        let papers = Papers {
+        let papers = TestCertificates {
             authority: CertifiedIssuer::self_signed(params, key).expect("a certificate"),
             folder: tempfile::tempdir().expect("a folder"),
         };
@@ -56,12 +58,12 @@ impl Papers {
         self.folder.path().join(file)
     }
 
-    fn tls(&self) -> Tls {
-        let loaded = Tls::load(TlsSettings {
+    fn tls(&self) -> TlsCertificates {
+        let loaded = TlsCertificates::load(TlsSettings {
             chain: self.path("server-cert.pem"),
             key: Some(self.path("server-key.pem")),
             client_ca: Some(self.path("ca-cert.pem")),
-            client_certificate: ClientCertificate::Required,
+            client_certificate: ClientCertificateDemand::Required,
             min_version: TlsVersion::V12,
             resumes: true,
         });
@@ -94,10 +96,10 @@ fn pem(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).expect("a certificate")
 }
 
-type Secure = StreamOwned<ClientConnection, UnixStream>;
+type TlsClientStream = StreamOwned<ClientConnection, UnixStream>;
 
-/// Asks for TLS, and goes on in it.
-fn through_tls(mut client: Client, config: ClientConfig) -> Client<Secure> {
+/// Asks for TLS, and continues in it.
+fn through_tls(mut client: Client, config: ClientConfig) -> Client<TlsClientStream> {
     client.option(5, b"");
     assert_eq!(client.reply().0, 1);
     let name = ServerName::try_from("localhost").expect("a name");
@@ -105,14 +107,14 @@ fn through_tls(mut client: Client, config: ClientConfig) -> Client<Secure> {
     Client(StreamOwned::new(connection, client.0))
 }
 
-fn node(papers: &Papers) -> Node {
-    let disk = FakeDisk::new("a", 64 << 20, Mood::Late);
+fn node(papers: &TestCertificates) -> Node {
+    let disk = FakeDisk::new("a", 64 << 20, AnswerMode::Late);
     Node::start_as(vec![disk], Settings::default(), Some(papers.tls()))
 }
 
 #[test]
 fn who_has_a_certificate_reads_and_writes_in_tls() {
-    let papers = Papers::new();
+    let papers = TestCertificates::new();
     let node = node(&papers);
     let mut plain = node.connect();
     plain.option(3, b"");
@@ -128,23 +130,23 @@ fn who_has_a_certificate_reads_and_writes_in_tls() {
     client.read(4, 1 << 20, 20 << 20, 6);
 }
 
-/// Without its certificate a client has said nothing, whether it asked for TLS or not.
+/// A client counts as silent until it has sent its certificate, whether it asked for TLS or not.
 #[test]
 fn who_shows_its_certificate_comes_in_where_others_show_none() {
-    let papers = Papers::new();
-    let disk = FakeDisk::new("a", 64 << 20, Mood::Prompt);
+    let papers = TestCertificates::new();
+    let disk = FakeDisk::new("a", 64 << 20, AnswerMode::Prompt);
     let settings = Settings {
         connections_max: 4,
-        silence_max: Duration::from_millis(300),
         ..Settings::default()
     };
-    let node = Node::start_as(vec![disk], settings, Some(papers.tls()));
+    let (node, time) = Node::start_still(vec![disk], settings, Some(papers.tls()));
     let mut others: Vec<_> = (0..4).map(|_| node.connect()).collect();
     for other in &mut others[..2] {
         other.option(5, b"");
         assert_eq!(other.reply().0, 1);
     }
     for _ in 0..3 {
+        time.advance(settings.silence_max);
         let mut client = through_tls(node.connect(), papers.config(Some("client")));
         client.go("a");
         client.read(1, 0, 1, 0);
@@ -152,11 +154,11 @@ fn who_shows_its_certificate_comes_in_where_others_show_none() {
     assert_eq!(node.figure("refused_full"), 0);
 }
 
-/// Ten times as many as there are places wait before it in the kernel's queue, and stay connected.
+/// Ten times as many clients as places wait before it in the kernel's queue, and stay connected.
 #[test]
 fn who_shows_its_certificate_comes_in_behind_a_queue_of_others() {
-    let papers = Papers::new();
-    let disk = FakeDisk::new("a", 64 << 20, Mood::Prompt);
+    let papers = TestCertificates::new();
+    let disk = FakeDisk::new("a", 64 << 20, AnswerMode::Prompt);
     let settings = Settings {
         connections_max: 8,
         ..Settings::default()
@@ -165,11 +167,11 @@ fn who_shows_its_certificate_comes_in_behind_a_queue_of_others() {
     let mut stays = through_tls(node.connect(), papers.config(Some("client")));
     stays.go("a");
     let queue = [(); 80].map(|()| UnixStream::connect(node.path("nbd")).expect("queued"));
-    let began = Instant::now();
+    let started = Instant::now();
     let mut client = through_tls(node.connect(), papers.config(Some("client")));
     client.go("a");
     client.read(1, 0, 1, 0);
-    let took = began.elapsed();
+    let took = started.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
     stays.read(1, 0, 1, 0);
     assert_eq!(node.figure("refused_full"), 0);
@@ -178,7 +180,7 @@ fn who_shows_its_certificate_comes_in_behind_a_queue_of_others() {
 
 #[test]
 fn who_has_none_does_not_come_in() {
-    let papers = Papers::new();
+    let papers = TestCertificates::new();
     let node = node(&papers);
     let mut client = through_tls(node.connect(), papers.config(None));
     let came_in = client.0.read(&mut [0; 1]);
@@ -189,7 +191,7 @@ fn who_has_none_does_not_come_in() {
 
 #[test]
 fn what_was_said_in_the_open_is_not_believed_in_tls() {
-    let papers = Papers::new();
+    let papers = TestCertificates::new();
     let node = node(&papers);
     let mut client = node.connect();
     let eager = [
@@ -197,7 +199,7 @@ fn what_was_said_in_the_open_is_not_believed_in_tls() {
         b"IHAVEOPT\0\0\0\x08\0\0\0\0",
     ]
     .concat();
-    io::Write::write_all(&mut client.0, &eager).expect("heard");
+    io::Write::write_all(&mut client.0, &eager).expect("written");
     let mut rest = Vec::new();
     let _ = client.0.read_to_end(&mut rest);
     assert!(rest.len() <= 20, "an answer to the first at most");
@@ -209,9 +211,9 @@ fn nbdinfo_comes_in_with_papers() {
     let Some(nbdinfo) = crate::clients::installed("nbdinfo") else {
         return;
     };
-    let papers = Papers::new();
+    let papers = TestCertificates::new();
     let node = node(&papers);
-    let told = |certificates: &Path| {
+    let list_exports = |certificates: &Path| {
         let uri = format!(
             "nbds+unix://localhost/a?socket={}&tls-certificates={}",
             node.path("nbd").display(),
@@ -219,12 +221,12 @@ fn nbdinfo_comes_in_with_papers() {
         );
         Command::new(nbdinfo).arg(uri).output().expect("it runs")
     };
-    let output = told(papers.folder.path());
+    let output = list_exports(papers.folder.path());
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
         said.contains("with TLS") && said.contains("67108864"),
         "{output:?}"
     );
-    let strangers = Papers::new();
-    assert!(!told(strangers.folder.path()).status.success());
+    let strangers = TestCertificates::new();
+    assert!(!list_exports(strangers.folder.path()).status.success());
 }

@@ -1,4 +1,4 @@
-//! What can be asked about disks.
+//! The admin interface's routes for disks.
 
 use std::sync::Arc;
 
@@ -11,42 +11,42 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use sublet_client::messages::{
-    AddDisk, AllowFolder, Disks, OpenDisk, RemoveDisk, ResizeDisk, Status, VERSION,
+    AddDisk, AllowFolder, DiskList, OpenDiskRequest, RemoveDisk, ResizeDisk, Status, VERSION,
 };
 use sublet_types::DiskName;
 
-use super::file_calls::with_files;
+use super::file_calls::run_file_call;
 use super::http_error::HttpError;
-use super::long_calls::unhurried;
-use super::looks::Looks;
-use super::replies::{Shared, fault_of_query, heard, in_json};
+use super::long_calls::without_deadline;
+use super::replies::{DaemonState, describe_query_error, in_json, parse_body};
+use super::status_snapshots::StatusSnapshots;
 use crate::daemon::Daemon;
 use crate::observe::events::Actor;
 
-/// Where folders for backings are asked for and allowed.
+/// The route for the folders of backings.
 pub(super) const FOLDERS: &str = "/v1/disk-folders";
 
-/// Everything about disks.
+/// All routes for disks.
 pub(super) fn routes() -> Router<Arc<Daemon>> {
     Router::new()
         .route("/v1/disks", get(disks).post(add))
         .route(
             "/v1/disks/{name}",
-            get(show).delete(remove).layer(from_fn(unhurried)),
+            get(show).delete(remove).layer(from_fn(without_deadline)),
         )
         .route(
             FOLDERS,
-            get(async |State(d): Shared| Json(d.disk_folders())).post(allow),
+            get(async |State(d): DaemonState| Json(d.disk_folders())).post(allow),
         )
         .route("/v1/disks/{name}/open", post(open))
         .route("/v1/disks/{name}/resize", post(resize))
         .route(
             "/v1/disks/{name}/flush",
-            post(flush).layer(from_fn(unhurried)),
+            post(flush).layer(from_fn(without_deadline)),
         )
 }
 
-fn named(name: &str) -> Result<DiskName, HttpError> {
+fn parse_disk_name(name: &str) -> Result<DiskName, HttpError> {
     name.parse().map_err(|e| {
         HttpError::new(
             StatusCode::BAD_REQUEST,
@@ -57,86 +57,94 @@ fn named(name: &str) -> Result<DiskName, HttpError> {
 }
 
 async fn disks(
-    Extension(looks): Extension<Looks>,
+    Extension(snapshots): Extension<StatusSnapshots>,
     headers: HeaderMap,
 ) -> Result<Response, HttpError> {
-    let disks = |status: &Status| Disks {
+    let disks = |status: &Status| DiskList {
         version: VERSION,
         disks: status.disks.clone(),
         left_behind: status.left_behind.clone(),
     };
-    looks
-        .show(&headers, move |_, status| in_json(&disks(status)))
+    snapshots
+        .render(&headers, move |_, status| in_json(&disks(status)))
         .await
 }
 
 async fn show(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, HttpError> {
-    Ok(Json(daemon.disk(&named(&name)?)?))
+    Ok(Json(daemon.disk(&parse_disk_name(&name)?)?))
 }
 
 async fn add(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let disk = heard::<AddDisk>(body)?;
-    with_files(move || daemon.add_disk(&disk, by)).await
+    let disk = parse_body::<AddDisk>(body)?;
+    run_file_call(move || daemon.add_disk(&disk, by)).await
 }
 
 async fn allow(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let folder = heard::<AllowFolder>(body)?;
-    with_files(move || daemon.allow_folder(&folder, by)).await
+    let folder = parse_body::<AllowFolder>(body)?;
+    run_file_call(move || daemon.allow_folder(&folder, by)).await
 }
 
 async fn remove(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     how: Result<Query<RemoveDisk>, QueryRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
-        let hint = "say ?lasts=always or ?lasts=until-restart, and &force=true to give pages up, and &delete=true";
-        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        let hint = "give ?lasts=always or ?lasts=until-restart, and &force=true to give pages up, and &delete=true";
+        HttpError::new(
+            StatusCode::BAD_REQUEST,
+            describe_query_error(&rejection),
+            hint,
+        )
     };
-    let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    with_files(move || daemon.remove_disk(&name, how, by)).await
+    let (name, Query(how)) = (parse_disk_name(&name)?, how.map_err(wrong)?);
+    run_file_call(move || daemon.remove_disk(&name, how, by)).await
 }
 
 async fn open(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     Path(name): Path<String>,
-    how: Result<Query<OpenDisk>, QueryRejection>,
+    how: Result<Query<OpenDiskRequest>, QueryRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
-        let hint = "say ?force=true to open it although pages of it are lost, or nothing";
-        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        let hint = "give ?force=true to open it although pages of it are lost, or nothing";
+        HttpError::new(
+            StatusCode::BAD_REQUEST,
+            describe_query_error(&rejection),
+            hint,
+        )
     };
-    let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    with_files(move || daemon.open_disk(&name, how, by)).await
+    let (name, Query(how)) = (parse_disk_name(&name)?, how.map_err(wrong)?);
+    run_file_call(move || daemon.open_disk(&name, how, by)).await
 }
 
 async fn resize(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let (name, size) = (named(&name)?, heard::<ResizeDisk>(body)?);
-    with_files(move || daemon.resize_disk(&name, &size, by)).await
+    let (name, size) = (parse_disk_name(&name)?, parse_body::<ResizeDisk>(body)?);
+    run_file_call(move || daemon.resize_disk(&name, &size, by)).await
 }
 
 async fn flush(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let name = named(&name)?;
-    with_files(move || daemon.flush_disk(&name)).await
+    let name = parse_disk_name(&name)?;
+    run_file_call(move || daemon.flush_disk(&name)).await
 }

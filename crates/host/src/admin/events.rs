@@ -1,4 +1,4 @@
-//! `GET /v1/events`: what happened, at once or as it comes.
+//! `GET /v1/events`: events, at once or as they come.
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -11,36 +11,36 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use futures_util::stream::unfold;
-use sublet_client::messages::{self, AskEvents, EventGap, VERSION};
+use sublet_client::messages::{self, EventGap, EventsQuery, VERSION};
 use sublet_types::TenantName;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::http_error::HttpError;
 use super::long_calls::LongCall;
-use super::replies::{Shared, fault_of_query, named};
-use crate::observe::events::{Event, Events, Excerpt, FOLLOWERS_MAX, Following};
+use super::replies::{DaemonState, describe_query_error, parse_tenant_name};
+use crate::observe::events::{Event, Events, Excerpt, FOLLOWERS_MAX, FollowerPermit};
 
-/// Events that are looked at for one answer, or for one piece of a stream.
+/// The most events that are read for one answer, or for one piece of a stream.
 const EVENTS_MAX: usize = 1000;
 
-/// How often a stream says that it is there.
+/// How often a stream sends a sign that it is still there.
 const STILL_HERE: Duration = Duration::from_secs(15);
 
-/// A place among the events of one run of the daemon: `1764202749123-42`.
+/// A position among the events of one run of the daemon: `1764202749123-42`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct EventPlace {
+struct EventCursor {
     run: u64,
     seq: u64,
 }
 
-impl FromStr for EventPlace {
+impl FromStr for EventCursor {
     type Err = HttpError;
 
-    fn from_str(text: &str) -> Result<EventPlace, HttpError> {
+    fn from_str(text: &str) -> Result<EventCursor, HttpError> {
         let parts = text.split_once('-');
         let place = parts.and_then(|(run, seq)| {
-            Some(EventPlace {
+            Some(EventCursor {
                 run: run.parse().ok()?,
                 seq: seq.parse().ok()?,
             })
@@ -49,97 +49,101 @@ impl FromStr for EventPlace {
             HttpError::new(
                 StatusCode::BAD_REQUEST,
                 format_args!("{text:?} is no place among events"),
-                "say what `next` of an answer said, or the id of the last event",
+                "give the `next` of an answer, or the id of the last event",
             )
         })
     }
 }
 
-/// Which events somebody is shown.
-struct Wanted {
+/// Which events a caller gets.
+struct EventFilter {
     since_millis: u64,
     tenant: Option<TenantName>,
 }
 
-impl Wanted {
-    fn has(&self, event: &Event) -> bool {
+impl EventFilter {
+    fn matches(&self, event: &Event) -> bool {
         let tenant = self.tenant.as_ref();
         event.at_millis >= self.since_millis
             && tenant.is_none_or(|tenant| event.object().tenant() == Some(tenant))
     }
 }
 
-/// Where somebody begins.
+/// Where a caller begins.
 #[derive(Clone, Copy)]
-struct Beginning {
+struct StreamStart {
     seq: u64,
-    /// What was before is of another run.
+    /// The caller's position is of another run.
     is_anew: bool,
 }
 
-impl Beginning {
-    fn of(events: &Events, after: Option<&str>, else_at: u64) -> Result<Beginning, HttpError> {
+impl StreamStart {
+    fn of(events: &Events, after: Option<&str>, else_at: u64) -> Result<StreamStart, HttpError> {
         let Some(after) = after else {
-            return Ok(Beginning {
+            return Ok(StreamStart {
                 seq: else_at,
                 is_anew: false,
             });
         };
-        let place: EventPlace = after.parse()?;
+        let place: EventCursor = after.parse()?;
         let is_anew = place.run != events.run();
-        Ok(Beginning {
+        Ok(StreamStart {
             seq: if is_anew { 0 } else { place.seq },
             is_anew,
         })
     }
 }
 
-/// What happened: all that is in memory, or a stream for who asks for one.
+/// The events in memory, or a stream if the caller asks for one.
 pub(super) async fn events(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(call): Extension<LongCall>,
     headers: HeaderMap,
-    asked: Result<Query<AskEvents>, QueryRejection>,
+    asked: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "ask ?after=PLACE&since=UNIX_SECONDS&tenant=NAME";
-        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(
+            StatusCode::BAD_REQUEST,
+            describe_query_error(&rejection),
+            hint,
+        )
     };
     let Query(asked) = asked.map_err(wrong)?;
-    let wanted = Wanted {
+    let wanted = EventFilter {
         since_millis: asked.since.unwrap_or(0).saturating_mul(1000),
-        tenant: asked.tenant.as_deref().map(named).transpose()?,
+        tenant: asked.tenant.as_deref().map(parse_tenant_name).transpose()?,
     };
     let events = daemon.events();
     if !asks_for_stream(&headers) {
-        let from = Beginning::of(events, asked.after.as_deref(), events.forgotten())?;
+        let from = StreamStart::of(events, asked.after.as_deref(), events.forgotten())?;
         return Ok(Json(page(events, from, &wanted)).into_response());
     }
     let last_id = headers.get("last-event-id");
     let last_id = last_id.and_then(|value| value.to_str().ok());
     let after = last_id.or(asked.after.as_deref());
-    // Without a word of what was before, from now on.
+    // Without a given time, the stream begins now.
     let begins_at = match asked.since {
         Some(_) => events.forgotten(),
         None => events.latest(),
     };
-    let from = Beginning::of(events, after, begins_at)?;
+    let from = StreamStart::of(events, after, begins_at)?;
     let place = events.follow().ok_or_else(|| {
         HttpError::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            format_args!("{FOLLOWERS_MAX} follow the events already"),
+            format_args!("{FOLLOWERS_MAX} callers follow the events already"),
             "wait for one of them to leave, or ask again and again with ?after=PLACE",
         )
     })?;
-    let stream = Stream {
-        news: events.news(),
+    let stream = EventStream {
+        news: events.subscribe(),
         events: events.clone(),
         seq: from.seq,
         wanted,
         call,
         _place: place,
     };
-    Ok(stream.answer(from))
+    Ok(stream.into_response(from))
 }
 
 fn asks_for_stream(headers: &HeaderMap) -> bool {
@@ -150,16 +154,16 @@ fn asks_for_stream(headers: &HeaderMap) -> bool {
     })
 }
 
-/// What is in memory, as much as one answer has.
-fn page(events: &Events, from: Beginning, wanted: &Wanted) -> messages::Events {
+/// The events in memory, as many as one answer has.
+fn page(events: &Events, from: StreamStart, wanted: &EventFilter) -> messages::EventList {
     let Excerpt {
         events: all,
         lost,
         more,
     } = events.after(from.seq, EVENTS_MAX);
     let next = all.last().map_or(from.seq, |last| last.seq);
-    let shown = all.iter().filter(|event| wanted.has(event));
-    messages::Events {
+    let shown = all.iter().filter(|event| wanted.matches(event));
+    messages::EventList {
         version: VERSION,
         events: shown.map(|event| (&**event).into()).collect(),
         since: events.since(),
@@ -169,31 +173,31 @@ fn page(events: &Events, from: Beginning, wanted: &Wanted) -> messages::Events {
     }
 }
 
-/// What one who follows is sent. Nothing waits for who reads slowly: what is forgotten meanwhile is told as a gap.
-struct Stream {
+/// What a follower is sent. Nothing waits for a slow reader. Events that are dropped meanwhile are reported as a gap.
+struct EventStream {
     events: Events,
-    /// The number of the event that was looked at last.
+    /// The number of the event that was read last.
     seq: u64,
-    wanted: Wanted,
+    wanted: EventFilter,
     news: watch::Receiver<u64>,
     call: LongCall,
-    _place: Following,
+    _place: FollowerPermit,
 }
 
-impl Stream {
-    fn answer(self, from: Beginning) -> Response {
+impl EventStream {
+    fn into_response(self, from: StreamStart) -> Response {
         let mut begins = String::new();
         if from.is_anew {
             self.write_gap(&mut begins, None);
         }
-        self.write_place(&mut begins);
+        self.write_cursor(&mut begins);
         begins.push('\n');
         let pieces = unfold((self, Some(begins)), async |(mut stream, begins)| {
             let piece = match begins {
                 Some(begins) => begins,
                 None => stream.next().await,
             };
-            stream.call.goes_on();
+            stream.call.record_progress();
             Some((Ok::<_, std::convert::Infallible>(piece), (stream, None)))
         });
         let head = [
@@ -203,7 +207,7 @@ impl Stream {
         (head, Body::from_stream(pieces)).into_response()
     }
 
-    /// What happened next, once it has; or a word that nothing did.
+    /// The next event, once it has happened, or a line that nothing did.
     async fn next(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -218,7 +222,7 @@ impl Stream {
             }
             let news = timeout(STILL_HERE, self.news.changed());
             if !matches!(news.await, Ok(Ok(()))) {
-                self.write_place(&mut text);
+                self.write_cursor(&mut text);
                 text.push_str(": still here\n\n");
                 return text;
             }
@@ -232,8 +236,8 @@ impl Stream {
         }
         for event in &excerpt.events {
             self.seq = event.seq;
-            if self.wanted.has(event) {
-                self.write_place(text);
+            if self.wanted.matches(event) {
+                self.write_cursor(text);
                 write_json(text, &messages::Event::from(&**event));
             }
         }
@@ -241,11 +245,11 @@ impl Stream {
 
     fn write_gap(&self, text: &mut String, lost: Option<u64>) {
         text.push_str("event: gap\n");
-        self.write_place(text);
+        self.write_cursor(text);
         write_json(text, &EventGap { lost });
     }
 
-    fn write_place(&self, text: &mut String) {
+    fn write_cursor(&self, text: &mut String) {
         let _ = writeln!(text, "id: {}-{}", self.events.run(), self.seq);
     }
 }

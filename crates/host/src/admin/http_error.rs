@@ -1,10 +1,10 @@
-//! An answer that says no.
+//! An answer that refuses a request.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use sublet_client::messages::Refusal;
 
-/// An answer that says no.
+/// An answer that refuses a request.
 pub(super) struct HttpError(StatusCode, Refusal);
 
 impl HttpError {

@@ -1,4 +1,4 @@
-//! Calls that take as long as what they move: a connection lasts for them.
+//! Calls that take as long as the data they move. Their connection lasts for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,43 +10,44 @@ use axum::response::Response;
 
 /// Whether a connection has such a call under way. It has one call at a time.
 #[derive(Clone, Default)]
-pub(super) struct LongCall(Arc<Progress>);
+pub(super) struct LongCall(Arc<LongCallState>);
 
 #[derive(Default)]
-struct Progress {
+struct LongCallState {
     is_under_way: AtomicBool,
-    /// A part of an answer without end was taken since the last look.
+    /// The caller took a part of an endless answer since the last check.
     goes_on: AtomicBool,
 }
 
 impl LongCall {
-    /// Whether it lasts on: until it has its answer, or for as long as its caller reads an answer without end.
+    /// Whether the connection lasts on: until the call has its answer, or for as long as its caller reads an endless
+    /// answer.
     pub(super) fn is_under_way(&self) -> bool {
         let goes_on = self.0.goes_on.swap(false, Ordering::Relaxed);
         goes_on || self.0.is_under_way.load(Ordering::Relaxed)
     }
 
-    /// Its caller takes another part of an answer without end.
-    pub(super) fn goes_on(&self) {
+    /// Records that the caller took another part of an endless answer.
+    pub(super) fn record_progress(&self) {
         self.0.goes_on.store(true, Ordering::Relaxed);
     }
 
-    fn begin(&self) -> Turn<'_> {
+    fn begin(&self) -> LongCallGuard<'_> {
         self.0.is_under_way.store(true, Ordering::Relaxed);
-        Turn(self)
+        LongCallGuard(self)
     }
 }
 
-struct Turn<'a>(&'a LongCall);
+struct LongCallGuard<'a>(&'a LongCall);
 
-impl Drop for Turn<'_> {
+impl Drop for LongCallGuard<'_> {
     fn drop(&mut self) {
         self.0.0.is_under_way.store(false, Ordering::Relaxed);
     }
 }
 
-/// Has the connection last until the call has its answer.
-pub(super) async fn unhurried(
+/// Makes the connection last until the call has its answer.
+pub(super) async fn without_deadline(
     Extension(call): Extension<LongCall>,
     request: Request,
     next: Next,

@@ -1,4 +1,4 @@
-//! How a call is heard, and what is answered when it is declined: whose fault that is, and what to do.
+//! How a call's body is read, and what the answer is if the call is refused: whose fault that is, and what to do.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,50 +13,50 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use sublet_client::messages::REQUEST_BYTES_MAX;
 use sublet_store::{PutRefused, RestoreError};
-use sublet_types::{TenantName, plain};
+use sublet_types::{TenantName, explain_serde};
 
 use super::http_error::HttpError;
-use crate::daemon::{Daemon, Declined, NoAnswer, SaveError};
+use crate::daemon::{Daemon, RequestError, SaveError, WhatIfError};
 use crate::disk::{BackingError, DiskError};
-use crate::headroom::OrderError;
+use crate::headroom::ReleaseOrderError;
 use crate::tenants::TenantsError;
 
-pub(super) type Shared = State<Arc<Daemon>>;
+pub(super) type DaemonState = State<Arc<Daemon>>;
 
-/// An answer, written on the thread that calls.
+/// An answer in JSON, written on the calling thread.
 pub(super) fn in_json(answer: &impl Serialize) -> Response {
     Json(answer).into_response()
 }
 
-impl From<Declined> for HttpError {
-    fn from(declined: Declined) -> HttpError {
+impl From<RequestError> for HttpError {
+    fn from(declined: RequestError) -> HttpError {
         let (status, hint) = match &declined {
-            Declined::Tenant(error) => of_tenant(error),
-            Declined::Hold | Declined::Amount(_) => {
+            RequestError::Tenant(error) => tenant_error_reply(error),
+            RequestError::Hold | RequestError::Amount(_) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, NOTHING_CHANGED.into())
             }
-            Declined::Policy(_) => (
+            RequestError::Policy(_) => (
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "`sublet policy list` shows them all, `sublet policy show` and a name its knobs"
+                "`sublet policy list` shows all policies; `sublet policy show NAME` shows the knobs of one"
                     .into(),
             ),
-            Declined::WhatIf(why) => (StatusCode::UNPROCESSABLE_ENTITY, of_what_if(why)),
-            Declined::DiskAsked(_) => (
+            RequestError::WhatIf(why) => (StatusCode::UNPROCESSABLE_ENTITY, what_if_hint(why)),
+            RequestError::DiskAsked(_) => (
                 StatusCode::BAD_REQUEST,
-                "docs/config.md has all that can be said of a disk".into(),
+                "docs/config.md lists all keys of a disk".into(),
             ),
-            Declined::TooManyDisks => (
+            RequestError::TooManyDisks => (
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "remove one that nobody needs; `sublet disk list` shows them all".into(),
+                "remove a disk that nobody needs; `sublet disk list` shows all disks".into(),
             ),
-            Declined::Disk(error) => of_disk(error),
-            Declined::Save(error) => of_save(error),
-            Declined::Keep(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_KEPT.into()),
-            Declined::Order(OrderError::Ended) => (
+            RequestError::Disk(error) => disk_error_reply(error),
+            RequestError::Save(error) => save_error_reply(error),
+            RequestError::Persist(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_KEPT.into()),
+            RequestError::Order(ReleaseOrderError::Ended) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "start it again: sublet serve".into(),
             ),
-            Declined::Order(_) => (
+            RequestError::Order(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "wait for the others and try again".into(),
             ),
@@ -65,12 +65,12 @@ impl From<Declined> for HttpError {
     }
 }
 
-const NOTHING_CHANGED: &str = "nothing was changed; say it again with other values";
+const NOTHING_CHANGED: &str = "nothing was changed; try again with other values";
 
 const NOT_KEPT: &str = "with --temporary it is not written down";
 
-/// Whose fault it is, and what to do beside what the error says.
-fn of_tenant(error: &TenantsError) -> (StatusCode, String) {
+/// Whose fault the error is, and what to do beside what the error says.
+fn tenant_error_reply(error: &TenantsError) -> (StatusCode, String) {
     let (status, hint) = match error {
         TenantsError::Unknown(_) => (
             StatusCode::NOT_FOUND,
@@ -87,35 +87,37 @@ fn of_tenant(error: &TenantsError) -> (StatusCode, String) {
         | TenantsError::Floors { .. }
         | TenantsError::Weight
         | TenantsError::BelowBlock { .. } => (StatusCode::UNPROCESSABLE_ENTITY, NOTHING_CHANGED),
-        TenantsError::Keep(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_KEPT),
+        TenantsError::Persist(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_KEPT),
         TenantsError::AddingHangs => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "see to the file systems of disks and of the state folder, then try again",
+            "check the file systems of disks and of the state folder, then try again",
         ),
     };
     (status, hint.to_owned())
 }
 
-/// What to do where there is no answer to what would be.
-fn of_what_if(why: &NoAnswer) -> String {
+/// What to do if a what-if question has no answer.
+fn what_if_hint(why: &WhatIfError) -> String {
     match why {
-        NoAnswer::NoQuestion | NoAnswer::NoPart(_) => {
+        WhatIfError::NoQuestion | WhatIfError::NotAFraction(_) => {
             "ask ?tenant=NAME&hits=0.95, ?tenant=NAME&memory=BYTES or ?policy=NAME&knobs=KNOB=VALUE"
                 .into()
         }
-        NoAnswer::NotMeasured(_) => "ask again when it was in use for a minute or two".into(),
-        NoAnswer::OutOfReach { .. } => {
-            "what it never asked for twice is never a hit; ask for fewer hits".into()
+        WhatIfError::NotMeasured(_) => {
+            "ask again when the tenant has been in use for a minute or two".into()
         }
-        NoAnswer::Ceiling { tenant, .. } => {
+        WhatIfError::OutOfReach { .. } => {
+            "what clients never ask for twice is never a hit; ask for fewer hits".into()
+        }
+        WhatIfError::Ceiling { tenant, .. } => {
             format!("sublet tenants set {tenant} --ceiling AMOUNT raises it")
         }
-        NoAnswer::NoRoom { .. } => "lower others' floors, or give the arena more memory".into(),
+        WhatIfError::NoRoom { .. } => "lower others' floors, or give the arena more memory".into(),
     }
 }
 
-/// Whose fault it is, and what to do beside what the error says.
-fn of_disk(error: &DiskError) -> (StatusCode, String) {
+/// Whose fault the error is, and what to do beside what the error says.
+fn disk_error_reply(error: &DiskError) -> (StatusCode, String) {
     match error {
         DiskError::NoDisk(_) => (
             StatusCode::NOT_FOUND,
@@ -144,7 +146,7 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         DiskError::Silent { name } => (
             StatusCode::CONFLICT,
             format!(
-                "mend its backing, or let the disk go all the same: sublet disk remove {name} --force"
+                "mend its backing, or remove the disk all the same: sublet disk remove {name} --force"
             ),
         ),
         DiskError::Closed { name, .. } => (
@@ -154,10 +156,10 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         DiskError::NotAllowed { .. }
         | DiskError::NoFolder { .. }
         | DiskError::ImageExists(_)
-        | DiskError::NoImageSize(_) => of_image(error),
+        | DiskError::NoImageSize(_) => image_error_reply(error),
         DiskError::Failed { .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,
-            "what it could not take is still in memory".into(),
+            "memory still has what the backing could not take".into(),
         ),
         DiskError::Unwritten { name, .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -185,18 +187,18 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
     }
 }
 
-/// The same of where an image is, or is to be.
-fn of_image(error: &DiskError) -> (StatusCode, String) {
+/// The same for the place of an image.
+fn image_error_reply(error: &DiskError) -> (StatusCode, String) {
     let (status, hint) = match error {
         DiskError::NoFolder { .. } => (
             StatusCode::UNPROCESSABLE_ENTITY,
-            "make it, or name another place: --backing; `sublet disk allow FOLDER` lets backings lie there",
+            "make the folder, or name another place: --backing; `sublet disk allow FOLDER` allows backings there",
         ),
         DiskError::ImageExists(_) => (
             StatusCode::CONFLICT,
             "serve it as it is: sublet disk add --backing; or name another file",
         ),
-        DiskError::NoImageSize(_) => (StatusCode::BAD_REQUEST, "say its size, such as 20GiB"),
+        DiskError::NoImageSize(_) => (StatusCode::BAD_REQUEST, "give its size, such as 20GiB"),
         _ => (
             StatusCode::FORBIDDEN,
             "allow its folder, on the daemon's host: sublet disk allow FOLDER",
@@ -205,8 +207,8 @@ fn of_image(error: &DiskError) -> (StatusCode, String) {
     (status, hint.to_owned())
 }
 
-/// A body in JSON, its faults told in JSON too.
-pub(super) fn heard<T: DeserializeOwned>(
+/// Reads a body in JSON. Its faults are answered in JSON, too.
+pub(super) fn parse_body<T: DeserializeOwned>(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<T, HttpError> {
     let too_much = |rejection: BytesRejection| {
@@ -228,39 +230,39 @@ pub(super) fn heard<T: DeserializeOwned>(
     serde_json::from_slice(&body).map_err(|error| {
         HttpError::new(
             StatusCode::BAD_REQUEST,
-            fault_of(&error),
+            describe_json_error(&error),
             "docs/admin.md describes what can be said",
         )
     })
 }
 
 /// What is wrong with a body, and where.
-fn fault_of(error: &serde_json::Error) -> String {
+fn describe_json_error(error: &serde_json::Error) -> String {
     let at = format!("line {}, column {}", error.line(), error.column());
     match error.classify() {
         Category::Io | Category::Eof => "the body ends before its JSON does".to_owned(),
         Category::Syntax => format!("the body is no JSON at {at}"),
-        Category::Data => format!("{}, at {at} of the body", plain(&error.to_string())),
+        Category::Data => format!("{}, at {at} of the body", explain_serde(&error.to_string())),
     }
 }
 
 /// What is wrong with a query string, and at which key.
-pub(super) fn fault_of_query(rejection: &QueryRejection) -> String {
+pub(super) fn describe_query_error(rejection: &QueryRejection) -> String {
     let Some(cause) = rejection.source() else {
         return rejection.body_text();
     };
     let said = cause.to_string();
     let is_key = |key: &str| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     match said.split_once(": ") {
-        Some((key, said)) if is_key(key) => match plain(said) {
+        Some((key, said)) if is_key(key) => match explain_serde(said) {
             told if told.contains(&format!("`{key}`")) => told,
             told => format!("`{key}`: {told}"),
         },
-        _ => plain(&said),
+        _ => explain_serde(&said),
     }
 }
 
-pub(super) fn named(name: &str) -> Result<TenantName, HttpError> {
+pub(super) fn parse_tenant_name(name: &str) -> Result<TenantName, HttpError> {
     name.parse().map_err(|e| {
         HttpError::new(
             StatusCode::BAD_REQUEST,
@@ -270,13 +272,13 @@ pub(super) fn named(name: &str) -> Result<TenantName, HttpError> {
     })
 }
 
-/// The daemon ends before a call has its answer.
-pub(super) fn ending() -> HttpError {
-    Declined::Order(OrderError::Ended).into()
+/// The answer if the daemon ends before a call has its answer.
+pub(super) fn daemon_ending() -> HttpError {
+    RequestError::Order(ReleaseOrderError::Ended).into()
 }
 
-/// Whose fault it is, and what to do beside what the error says.
-pub(super) fn of_save(error: &SaveError) -> (StatusCode, String) {
+/// Whose fault the error is, and what to do beside what the error says.
+pub(super) fn save_error_reply(error: &SaveError) -> (StatusCode, String) {
     match error {
         SaveError::Frozen(name) => (StatusCode::CONFLICT, format!("sublet tenants thaw {name}")),
         SaveError::Waiting { name, .. } => (
@@ -284,13 +286,13 @@ pub(super) fn of_save(error: &SaveError) -> (StatusCode, String) {
             format!("start it, or end them: sublet tenants discard {name}"),
         ),
         _ => {
-            let (status, hint) = whoever_it_is(error);
+            let (status, hint) = general_save_error_reply(error);
             (status, hint.to_owned())
         }
     }
 }
 
-fn whoever_it_is(error: &SaveError) -> (StatusCode, &'static str) {
+fn general_save_error_reply(error: &SaveError) -> (StatusCode, &'static str) {
     const WRONG: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
     match error {
         SaveError::Relative(_) => (StatusCode::BAD_REQUEST, "begin it with /"),
@@ -320,11 +322,11 @@ fn whoever_it_is(error: &SaveError) -> (StatusCode, &'static str) {
         ),
         SaveError::Busy(_) => (StatusCode::CONFLICT, "wait for its end: sublet status"),
         SaveError::TooManyWorkers(_) => (StatusCode::SERVICE_UNAVAILABLE, "try again"),
-        SaveError::Refused { source, .. } => (WRONG, of_content(source)),
+        SaveError::Refused { source, .. } => (WRONG, restore_error_hint(source)),
     }
 }
 
-fn of_content(error: &RestoreError) -> &'static str {
+fn restore_error_hint(error: &RestoreError) -> &'static str {
     match error {
         RestoreError::NoPlace(PutRefused::SpillFull) => {
             "nothing was restored; raise spill_size in the config and restart"

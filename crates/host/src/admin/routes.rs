@@ -1,4 +1,4 @@
-//! What can be asked, and what is answered. `docs/admin.md` describes it.
+//! The routes of the admin interface, and their answers. `docs/admin.md` describes them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,29 +12,34 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use sublet_client::messages::{
-    AddTenant, AskWhatIf, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, ReleaseRequest,
-    RemoveTenant, Status, Tenants, VERSION,
+    AddTenant, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, ReleaseRequest, RemoveTenant, Status,
+    TenantList, VERSION, WhatIfQuery,
 };
-use sublet_frontends::doors::Place;
+use sublet_frontends::listeners::ConnectionPermit;
 use tokio::time::timeout;
 
-use super::file_calls::with_files;
+use super::file_calls::run_file_call;
 use super::http_error::HttpError;
-use super::looks::Looks;
-use super::replies::{Shared, ending, fault_of_query, heard, in_json, named};
+use super::replies::{
+    DaemonState, daemon_ending, describe_query_error, in_json, parse_body, parse_tenant_name,
+};
+use super::status_snapshots::StatusSnapshots;
 use super::{disks, events, saves};
 use crate::daemon::Daemon;
 use crate::observe::events::Actor;
-use crate::observe::metrics::{self, Format};
+use crate::observe::metrics::{self, MetricsFormat};
 
 /// Everything.
-pub(super) fn admin(daemon: Arc<Daemon>, looks: Looks) -> Router {
+pub(super) fn admin_routes(daemon: Arc<Daemon>, snapshots: StatusSnapshots) -> Router {
     Router::new()
         .route("/v1/status", get(status))
-        .route("/v1/health", get(async |State(d): Shared| Json(d.health())))
+        .route(
+            "/v1/health",
+            get(async |State(d): DaemonState| Json(d.health())),
+        )
         .route(
             "/v1/settings",
-            get(async |State(d): Shared| Json(d.settings())),
+            get(async |State(d): DaemonState| Json(d.settings())),
         )
         .route("/v1/tenants", get(tenants).post(add_tenant))
         .route(
@@ -43,7 +48,7 @@ pub(super) fn admin(daemon: Arc<Daemon>, looks: Looks) -> Router {
         )
         .route(
             "/v1/policies",
-            get(async |State(d): Shared| Json(d.policies())),
+            get(async |State(d): DaemonState| Json(d.policies())),
         )
         .route("/v1/policy", post(change_policy))
         .route("/v1/policy/explain", get(explain))
@@ -53,21 +58,21 @@ pub(super) fn admin(daemon: Arc<Daemon>, looks: Looks) -> Router {
         .merge(disks::routes())
         .merge(saves::routes())
         .route("/metrics", get(scrape))
-        .fallback(nothing_there)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::map_response(told_in_json))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::map_response(errors_as_json))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&daemon),
-            only_look,
+            reject_changes_while_ending,
         ))
-        .layer(middleware::from_fn(note_change))
-        .layer(Extension(looks))
-        .layer(middleware::from_fn(whole))
+        .layer(middleware::from_fn(record_change))
+        .layer(Extension(snapshots))
+        .layer(middleware::from_fn(buffer_body))
         .with_state(daemon)
 }
 
-/// Faults that are found before a route is called, as a name that is no UTF-8, are told in JSON, too.
-async fn told_in_json(response: Response) -> Response {
+/// Some faults are found before a route is called, such as a name that is not UTF-8. They are answered in JSON, too.
+async fn errors_as_json(response: Response) -> Response {
     let status = response.status();
     let is_fault = status.is_client_error() || status.is_server_error();
     let kind = response.headers().get(header::CONTENT_TYPE);
@@ -83,15 +88,19 @@ async fn told_in_json(response: Response) -> Response {
 /// How long a caller may take for a request's body.
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Runs a request once it is whole: from then on its caller gives way to nobody.
-async fn whole(Extension(place): Extension<Arc<Place>>, request: Request, next: Next) -> Response {
+/// Runs a request once its body is complete. From then on its caller gives way to nobody.
+async fn buffer_body(
+    Extension(place): Extension<Arc<ConnectionPermit>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (head, body) = request.into_parts();
     match timeout(BODY_TIME_MAX, to_bytes(body, REQUEST_BYTES_MAX)).await {
         Ok(Ok(body)) => {
-            place.speak();
+            place.mark_spoken();
             next.run(Request::from_parts(head, Body::from(body))).await
         }
-        // Or its caller has gone, and hears nothing.
+        // Or the caller has gone and hears nothing.
         Ok(Err(_)) => HttpError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is too long",
@@ -107,8 +116,12 @@ async fn whole(Extension(place): Extension<Arc<Place>>, request: Request, next: 
     }
 }
 
-/// A daemon that ends is looked at, and changed no more.
-async fn only_look(State(daemon): Shared, request: Request, next: Next) -> Response {
+/// While the daemon ends, callers may read but not change.
+async fn reject_changes_while_ending(
+    State(daemon): DaemonState,
+    request: Request,
+    next: Next,
+) -> Response {
     if daemon.is_ending() && !request.method().is_safe() {
         return HttpError::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -120,27 +133,36 @@ async fn only_look(State(daemon): Shared, request: Request, next: Next) -> Respo
     next.run(request).await
 }
 
-/// Whoever was told that something is changed sees it so.
-async fn note_change(Extension(looks): Extension<Looks>, request: Request, next: Next) -> Response {
+/// A caller that was told of a change then sees it.
+async fn record_change(
+    Extension(snapshots): Extension<StatusSnapshots>,
+    request: Request,
+    next: Next,
+) -> Response {
     let only_looks = request.method().is_safe();
     let answer = next.run(request).await;
     if !only_looks {
-        looks.change();
+        snapshots.record_change();
     }
     answer
 }
 
-/// Everything, for who shows the token.
-pub(super) fn admin_with_token(daemon: Arc<Daemon>, looks: Looks, token: String) -> Router {
+/// All routes, for callers that show the token.
+pub(super) fn admin_routes_with_token(
+    daemon: Arc<Daemon>,
+    snapshots: StatusSnapshots,
+    token: String,
+) -> Router {
     let token: Arc<str> = token.into();
-    let asked = middleware::from_fn(move |request, next| ask(Arc::clone(&token), request, next));
-    admin(daemon, looks)
-        .layer(middleware::from_fn(not_from_afar))
+    let asked =
+        middleware::from_fn(move |request, next| require_token(Arc::clone(&token), request, next));
+    admin_routes(daemon, snapshots)
+        .layer(middleware::from_fn(reject_remote_folder_changes))
         .layer(asked)
 }
 
-/// Which files of the host may be served is for those to say who are there.
-async fn not_from_afar(request: Request, next: Next) -> Response {
+/// Only users of the host itself may say which of its files may be served.
+async fn reject_remote_folder_changes(request: Request, next: Next) -> Response {
     if request.uri().path() == disks::FOLDERS && !request.method().is_safe() {
         return HttpError::new(
             StatusCode::FORBIDDEN,
@@ -153,17 +175,17 @@ async fn not_from_afar(request: Request, next: Next) -> Response {
 }
 
 /// Metrics alone.
-pub(super) fn metrics_only(looks: Looks) -> Router {
+pub(super) fn metrics_routes(snapshots: StatusSnapshots) -> Router {
     Router::new()
         .route("/metrics", get(scrape))
-        .fallback(nothing_there)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(Extension(looks))
-        .layer(middleware::from_fn(whole))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(Extension(snapshots))
+        .layer(middleware::from_fn(buffer_body))
 }
 
-/// What anybody hears who is not the owner.
-pub(super) fn for_strangers() -> Router {
+/// The answers for callers that are not the owner.
+pub(super) fn forbidden_routes() -> Router {
     Router::new().fallback(|| async {
         HttpError::new(
             StatusCode::FORBIDDEN,
@@ -174,139 +196,153 @@ pub(super) fn for_strangers() -> Router {
 }
 
 async fn status(
-    Extension(looks): Extension<Looks>,
+    Extension(snapshots): Extension<StatusSnapshots>,
     headers: HeaderMap,
 ) -> Result<Response, HttpError> {
-    looks.show(&headers, |_, status| in_json(&**status)).await
+    snapshots
+        .render(&headers, |_, status| in_json(&**status))
+        .await
 }
 
 async fn tenants(
-    Extension(looks): Extension<Looks>,
+    Extension(snapshots): Extension<StatusSnapshots>,
     headers: HeaderMap,
 ) -> Result<Response, HttpError> {
-    let tenants = |status: &Status| Tenants {
+    let tenants = |status: &Status| TenantList {
         version: VERSION,
         tenants: status.tenants.clone(),
     };
-    looks
-        .show(&headers, move |_, status| in_json(&tenants(status)))
+    snapshots
+        .render(&headers, move |_, status| in_json(&tenants(status)))
         .await
 }
 
 async fn tenant(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, HttpError> {
-    Ok(Json(daemon.tenant(&named(&name)?)?))
+    Ok(Json(daemon.tenant(&parse_tenant_name(&name)?)?))
 }
 
 async fn change_tenant(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let (name, change) = (named(&name)?, heard::<ChangeTenant>(body)?);
-    with_files(move || daemon.change_tenant(&name, &change, by)).await
+    let (name, change) = (parse_tenant_name(&name)?, parse_body::<ChangeTenant>(body)?);
+    run_file_call(move || daemon.change_tenant(&name, &change, by)).await
 }
 
 async fn add_tenant(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let tenant = heard::<AddTenant>(body)?;
-    with_files(move || daemon.add_tenant(&tenant, by)).await
+    let tenant = parse_body::<AddTenant>(body)?;
+    run_file_call(move || daemon.add_tenant(&tenant, by)).await
 }
 
 async fn remove_tenant(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     how: Result<Query<RemoveTenant>, QueryRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "say ?lasts=always or ?lasts=until-restart";
-        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(
+            StatusCode::BAD_REQUEST,
+            describe_query_error(&rejection),
+            hint,
+        )
     };
-    let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    with_files(move || daemon.remove_tenant(&name, how.lasts, by)).await
+    let (name, Query(how)) = (parse_tenant_name(&name)?, how.map_err(wrong)?);
+    run_file_call(move || daemon.remove_tenant(&name, how.lasts, by)).await
 }
 
 async fn change_policy(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let change = heard::<ChangePolicy>(body)?;
-    with_files(move || daemon.change_policy(&change, by)).await
+    let change = parse_body::<ChangePolicy>(body)?;
+    run_file_call(move || daemon.change_policy(&change, by)).await
 }
 
-/// About whom, and until when.
+/// Which tenant, and until when.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question {
+struct ExplainQuery {
     tenant: String,
     until: Option<u64>,
 }
 
 async fn explain(
-    State(daemon): Shared,
-    question: Result<Query<Question>, QueryRejection>,
+    State(daemon): DaemonState,
+    question: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "ask ?tenant=NAME&until=UNIX_SECONDS";
-        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(
+            StatusCode::BAD_REQUEST,
+            describe_query_error(&rejection),
+            hint,
+        )
     };
     let Query(question) = question.map_err(wrong)?;
-    let name = named(&question.tenant)?;
+    let name = parse_tenant_name(&question.tenant)?;
     Ok(Json(
         daemon.explain(&name, question.until.unwrap_or(u64::MAX))?,
     ))
 }
 
 async fn what_if(
-    State(daemon): Shared,
-    asked: Result<Query<AskWhatIf>, QueryRejection>,
+    State(daemon): DaemonState,
+    asked: Result<Query<WhatIfQuery>, QueryRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "docs/admin.md describes what can be asked";
-        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(
+            StatusCode::BAD_REQUEST,
+            describe_query_error(&rejection),
+            hint,
+        )
     };
     let Query(asked) = asked.map_err(wrong)?;
-    with_files(move || daemon.what_if(&asked)).await
+    run_file_call(move || daemon.what_if(&asked)).await
 }
 
 async fn release(
-    State(daemon): Shared,
+    State(daemon): DaemonState,
     Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let request = heard::<ReleaseRequest>(body)?;
-    // It is carried out and told of whether or not its caller waits for it.
+    let request = parse_body::<ReleaseRequest>(body)?;
+    // The release is carried out and reported whether or not its caller waits for it.
     let release = tokio::spawn(async move { daemon.release(&request, by).await });
-    let report = release.await.map_err(|_| ending())?;
+    let report = release.await.map_err(|_| daemon_ending())?;
     Ok(Json(report?))
 }
 
 async fn scrape(
-    Extension(looks): Extension<Looks>,
+    Extension(snapshots): Extension<StatusSnapshots>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, HttpError> {
     let unwritten = |e| HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, e, "");
     let accept = headers.get_all(header::ACCEPT).iter();
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
-    let format = Format::accepted(&accept.join(","));
-    let page = looks
-        .show(&headers, move |daemon, status| {
-            metrics::page(Arc::clone(status), daemon.events(), format)
+    let format = MetricsFormat::from_accept(&accept.join(","));
+    let page = snapshots
+        .render(&headers, move |daemon, status| {
+            metrics::render(Arc::clone(status), daemon.events(), format)
         })
         .await?
         .map_err(unwritten)?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], page))
 }
 
-async fn nothing_there() -> HttpError {
+async fn not_found() -> HttpError {
     HttpError::new(
         StatusCode::NOT_FOUND,
         "nothing is there",
@@ -314,7 +350,7 @@ async fn nothing_there() -> HttpError {
     )
 }
 
-async fn wrong_method() -> HttpError {
+async fn method_not_allowed() -> HttpError {
     HttpError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "not by this method",
@@ -322,30 +358,30 @@ async fn wrong_method() -> HttpError {
     )
 }
 
-async fn ask(token: Arc<str>, request: Request, next: Next) -> Response {
-    if shows(request.headers(), &token) {
+async fn require_token(token: Arc<str>, request: Request, next: Next) -> Response {
+    if has_token(request.headers(), &token) {
         return next.run(request).await;
     }
-    tracing::warn!("somebody came to the admin interface without the token");
+    tracing::warn!("a caller of the admin interface did not show the token");
     HttpError::new(
         StatusCode::UNAUTHORIZED,
-        "no token, or not the right one",
+        "the token is missing or wrong",
         "show the first line of the token file: --admin-token FILE",
     )
     .into_response()
 }
 
-fn shows(headers: &HeaderMap, token: &str) -> bool {
+fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let value = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok());
     value
         .and_then(|value| value.strip_prefix("Bearer "))
-        .is_some_and(|said| is_same(said, token))
+        .is_some_and(|said| equals_in_constant_time(said, token))
 }
 
 /// Takes as long for a nearly right token as for a wrong one.
-fn is_same(said: &str, token: &str) -> bool {
+fn equals_in_constant_time(said: &str, token: &str) -> bool {
     let differences = said
         .bytes()
         .zip(token.bytes())
@@ -364,7 +400,7 @@ mod tests {
         let shown = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, value.parse().expect("a header"));
-            shows(&headers, "0123456789abcdef")
+            has_token(&headers, "0123456789abcdef")
         };
         assert!(shown("Bearer 0123456789abcdef"));
         for wrong in [
@@ -375,7 +411,7 @@ mod tests {
         ] {
             assert!(!shown(wrong), "{wrong}");
         }
-        assert!(!shows(&HeaderMap::new(), "0123456789abcdef"));
+        assert!(!has_token(&HeaderMap::new(), "0123456789abcdef"));
     }
 
     #[test]
@@ -384,7 +420,7 @@ mod tests {
             let uri = format!("/v1/any{query}").parse().expect("a place");
             match Query::<T>::try_from_uri(&uri) {
                 Ok(_) => String::new(),
-                Err(rejection) => fault_of_query(&rejection),
+                Err(rejection) => describe_query_error(&rejection),
             }
         }
         for (query, said) in [
@@ -396,9 +432,9 @@ mod tests {
             ),
             ("?tenant=a&until=7", ""),
         ] {
-            assert_eq!(fault::<Question>(query), said, "{query}");
+            assert_eq!(fault::<ExplainQuery>(query), said, "{query}");
         }
-        let number = fault::<Question>("?tenant=a&until=x");
+        let number = fault::<ExplainQuery>("?tenant=a&until=x");
         assert!(number.starts_with("`until`: "), "{number}");
         let lasts = fault::<RemoveTenant>("?lasts=never");
         assert!(lasts.starts_with("`lasts`: `never` is none of"), "{lasts}");

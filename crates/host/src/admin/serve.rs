@@ -1,4 +1,4 @@
-//! From a door to its routes: how many come in, who, and for how long.
+//! From a listener to its routes: how many callers come in, which, and for how long.
 
 use std::future::Future;
 use std::io;
@@ -12,48 +12,51 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::geteuid;
-use sublet_frontends::doors::{Lobby, Place, SILENCE_MAX, WhenFull};
+use sublet_frontends::listeners::{ConnectionLimiter, ConnectionPermit, SILENCE_MAX, WhenFull};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::doors::CONNECTIONS_MAX;
-use super::doors::{Doors, MetricsDoor, TlsDoor, UnixDoor};
+use super::listeners::CONNECTIONS_MAX;
+use super::listeners::{AdminListeners, MetricsListener, TlsListener, UnixSocketListener};
 use super::long_calls::LongCall;
-use super::looks::Looks;
 use super::routes;
+use super::status_snapshots::StatusSnapshots;
 use crate::daemon::Daemon;
 use crate::observe::events::Actor;
 
 /// How long a caller may take for the head of a request, or for TLS.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long a connection may last: an ordered release of a whole large host fits in. What may take longer, such as a
-/// save, has as long as it takes.
+/// How long a connection may last. An ordered release of a whole large host fits in. A call that may take longer, such
+/// as a save, has as long as it takes.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(900);
-/// How often it is looked for a place while there is none.
+/// How often to check for a permit while there is none.
 const ROOM_INTERVAL: Duration = Duration::from_millis(10);
-/// How long accepting rests when there is no descriptor for one more.
+/// How long accepting rests if there is no descriptor for one more connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves all doors until the end.
-pub(super) async fn all(
-    doors: Doors,
+/// Serves all listeners until the end.
+pub(super) async fn serve_all(
+    listeners: AdminListeners,
     daemon: Arc<Daemon>,
-    looks: Looks,
+    snapshots: StatusSnapshots,
     mut ended: watch::Receiver<bool>,
 ) {
-    let Doors {
+    let AdminListeners {
         socket,
         tcp,
         metrics,
-    } = doors;
+    } = listeners;
     let served = async {
         tokio::join!(
-            admin(socket, routes::admin(Arc::clone(&daemon), looks.clone())),
-            over_tls(tcp, Arc::clone(&daemon), looks.clone()),
-            read_only(metrics, routes::metrics_only(looks.clone())),
+            serve_admin_socket(
+                socket,
+                routes::admin_routes(Arc::clone(&daemon), snapshots.clone())
+            ),
+            serve_tls(tcp, Arc::clone(&daemon), snapshots.clone()),
+            serve_metrics(metrics, routes::metrics_routes(snapshots.clone())),
         )
     };
     tokio::select! {
@@ -62,47 +65,47 @@ pub(super) async fn all(
     }
 }
 
-async fn admin(socket: UnixDoor, routes: Router) {
+async fn serve_admin_socket(socket: UnixSocketListener, routes: Router) {
     let listener = socket.listener.try_clone().and_then(UnixListener::from_std);
     let Ok(listener) = listener else { return };
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
-    serve(admit, |stream: UnixStream, place| {
-        let routes = match caller(&stream) {
+    accept_connections(admit, |stream: UnixStream, place| {
+        let routes = match authenticate_owner(&stream) {
             Some(caller) => routes.clone().layer(Extension(caller)),
-            None => routes::for_strangers(),
+            None => routes::forbidden_routes(),
         };
-        speak(stream, routes, place)
+        serve_connection(stream, routes, place)
     })
     .await;
 }
 
-async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>, looks: Looks) {
-    let Some(TlsDoor {
+async fn serve_tls(listener: Option<TlsListener>, daemon: Arc<Daemon>, snapshots: StatusSnapshots) {
+    let Some(TlsListener {
         listener,
         acceptor,
         token,
-    }) = door
+    }) = listener
     else {
         return;
     };
     let Ok(listener) = TcpListener::from_std(listener) else {
         return;
     };
-    let routes = routes::admin_with_token(daemon, looks, token);
+    let routes = routes::admin_routes_with_token(daemon, snapshots, token);
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
-    serve(admit, |stream: TcpStream, place| {
+    accept_connections(admit, |stream: TcpStream, place| {
         let address = stream.peer_addr().ok().map(|address| address.ip());
         let routes = routes.clone().layer(Extension(Actor::Remote(address)));
         let acceptor: TlsAcceptor = acceptor.clone();
         async move {
-            let veiled = async {
+            let tls_stream = async {
                 stream.readable().await?;
-                place.begin();
+                place.mark_begun();
                 acceptor.accept(stream).await
             };
-            match timeout(HEAD_TIME_MAX, veiled).await {
-                Ok(Ok(stream)) => speak(stream, routes, place).await,
-                Ok(Err(error)) => complain(BAD_TLS, &error),
+            match timeout(HEAD_TIME_MAX, tls_stream).await {
+                Ok(Ok(stream)) => serve_connection(stream, routes, place).await,
+                Ok(Err(error)) => warn(BAD_TLS, &error),
                 Err(_) => {}
             }
         }
@@ -110,70 +113,81 @@ async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>, looks: Looks) {
     .await;
 }
 
-async fn read_only(door: Option<MetricsDoor>, routes: Router) {
-    match door {
+async fn serve_metrics(listener: Option<MetricsListener>, routes: Router) {
+    match listener {
         None => {}
-        Some(MetricsDoor::Unix(socket)) => admin(socket, routes).await,
-        Some(MetricsDoor::Tcp(listener)) => {
+        Some(MetricsListener::Unix(socket)) => serve_admin_socket(socket, routes).await,
+        Some(MetricsListener::Tcp(listener)) => {
             let Ok(listener) = TcpListener::from_std(listener) else {
                 return;
             };
             let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
-            serve(admit, |stream, place| speak(stream, routes.clone(), place)).await;
+            accept_connections(admit, |stream, place| {
+                serve_connection(stream, routes.clone(), place)
+            })
+            .await;
         }
     }
 }
 
-/// Lets callers in, never more than there is room for. One waits for a place here, others in the kernel's queue.
-async fn serve<S, A, T>(admit: impl Fn() -> A, talk: impl Fn(S, Arc<Place>) -> T)
-where
+/// Accepts callers, never more than there is room for. One caller waits here for a permit, others in the kernel's
+/// queue.
+async fn accept_connections<S, A, T>(
+    admit: impl Fn() -> A,
+    talk: impl Fn(S, Arc<ConnectionPermit>) -> T,
+) where
     S: AsFd,
     A: Future<Output = io::Result<S>>,
     T: Future<Output = ()> + Send + 'static,
 {
-    let lobby = Lobby::new(CONNECTIONS_MAX, SILENCE_MAX, WhenFull::Waits);
+    let limiter = ConnectionLimiter::new(CONNECTIONS_MAX, SILENCE_MAX, WhenFull::Waits);
     loop {
         let seated = async {
             let stream = admit().await?;
-            let place = seat(&lobby, &stream).await?;
+            let place = wait_for_permit(&limiter, &stream).await?;
             io::Result::Ok((stream, place))
         };
         match seated.await {
-            Ok((stream, place)) => {
-                drop(tokio::spawn(stay(talk(stream, Arc::clone(&place)), place)))
-            }
+            Ok((stream, place)) => drop(tokio::spawn(hold_permit_while(
+                talk(stream, Arc::clone(&place)),
+                place,
+            ))),
             Err(error) => {
-                complain(NOT_ACCEPTED, &error);
+                warn(NOT_ACCEPTED, &error);
                 sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-/// A place for a caller, once there is one.
-async fn seat(lobby: &Arc<Lobby>, stream: &impl AsFd) -> io::Result<Arc<Place>> {
+/// A permit for a caller, once there is one.
+async fn wait_for_permit(
+    limiter: &Arc<ConnectionLimiter>,
+    stream: &impl AsFd,
+) -> io::Result<Arc<ConnectionPermit>> {
     let socket = Arc::new(stream.as_fd().try_clone_to_owned()?);
     loop {
-        match lobby.enter(&socket, Instant::now()) {
+        match limiter.enter(&socket, Instant::now()) {
             Ok((place, _)) => return Ok(Arc::new(place)),
             Err(_) => sleep(ROOM_INTERVAL).await,
         }
     }
 }
 
-async fn stay(talk: impl Future<Output = ()>, _place: Arc<Place>) {
+async fn hold_permit_while(talk: impl Future<Output = ()>, _place: Arc<ConnectionPermit>) {
     talk.await;
 }
 
-async fn speak<S>(stream: S, routes: Router, place: Arc<Place>)
+async fn serve_connection<S>(stream: S, routes: Router, place: Arc<ConnectionPermit>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    speak_for(CONNECTION_TIME_MAX, stream, routes.layer(Extension(place))).await;
+    serve_connection_for(CONNECTION_TIME_MAX, stream, routes.layer(Extension(place))).await;
 }
 
-/// Answers a caller for so long, or until a long call that is under way then has its answer, looked at as seldom.
-async fn speak_for<S>(time: Duration, stream: S, routes: Router)
+/// Answers a caller for `time`. If a long call is under way then, goes on until it has its answer, and checks that as
+/// seldom.
+async fn serve_connection_for<S>(time: Duration, stream: S, routes: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -196,12 +210,13 @@ where
     }
 }
 
-/// Who came, if it is the owner. The socket's mode lets nobody else in; where a mount ignores modes, this does not.
-fn caller(stream: &UnixStream) -> Option<Actor> {
+/// The caller, if it is the owner. The socket's mode lets nobody else in. If a mount ignores modes, this check still
+/// does not.
+fn authenticate_owner(stream: &UnixStream) -> Option<Actor> {
     let peer = stream.peer_cred();
     let uid = peer.as_ref().map(|peer| peer.uid());
     if !matches!(uid, Ok(uid) if uid == 0 || uid == geteuid().as_raw()) {
-        complain(STRANGER, &format_args!("uid {uid:?}"));
+        warn(STRANGER, &format_args!("uid {uid:?}"));
         return None;
     }
     peer.ok().map(|peer| Actor::Caller {
@@ -214,7 +229,7 @@ const BAD_TLS: &str = "a TLS handshake on the admin interface failed";
 const NOT_ACCEPTED: &str = "a connection to the admin interface was not accepted";
 const STRANGER: &str = "somebody else than the owner came to the admin socket";
 
-fn complain(what: &str, why: &dyn std::fmt::Display) {
+fn warn(what: &str, why: &dyn std::fmt::Display) {
     tracing::warn!(%why, "{what}");
 }
 
@@ -224,21 +239,21 @@ mod tests {
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use super::super::long_calls::unhurried;
+    use super::super::long_calls::without_deadline;
     use super::*;
 
     const TIME: Duration = Duration::from_millis(200);
 
-    async fn ask(path: &str) -> io::Result<String> {
+    async fn send_request(path: &str) -> io::Result<String> {
         let work = || async {
             sleep(3 * TIME).await;
             "done"
         };
         let routes = Router::new()
-            .route("/long", get(work).layer(from_fn(unhurried)))
+            .route("/long", get(work).layer(from_fn(without_deadline)))
             .route("/other", get(work));
         let (mut ours, theirs) = tokio::io::duplex(4096);
-        tokio::spawn(speak_for(TIME, theirs, routes));
+        tokio::spawn(serve_connection_for(TIME, theirs, routes));
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         ours.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
@@ -251,7 +266,8 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let (long, other) = runtime.block_on(async { tokio::join!(ask("/long"), ask("/other")) });
+        let (long, other) =
+            runtime.block_on(async { tokio::join!(send_request("/long"), send_request("/other")) });
         assert!(long?.ends_with("done"));
         assert_eq!(other?, "");
         Ok(())

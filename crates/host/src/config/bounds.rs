@@ -1,4 +1,4 @@
-//! What a config may say at most.
+//! The most that a config may say.
 
 /// The most disks of a daemon.
 pub const DISKS_MAX: usize = 256;

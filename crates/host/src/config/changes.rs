@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use sublet_types::{Bytes, DiskName, DiskSettings, EvictionKind, TenantName, Weight};
 
 use super::knobs::disk_lines;
-use super::listen::Listen;
+use super::listen::ListenAddress;
 
-/// What was changed of one tenant; `None` where the config's word holds.
+/// The changes of one tenant. `None` means that the config's value holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantChange {
-    /// It was added, and is there without a listener.
+    /// The tenant was added, and exists without a listener.
     pub added: bool,
     /// Its weight.
     pub weight: Option<Weight>,
@@ -18,15 +18,15 @@ pub struct TenantChange {
     pub floor: Option<Option<Bytes>>,
     /// Its ceiling, or that it has none.
     pub ceiling: Option<Option<Bytes>>,
-    /// Which of its pages goes first.
+    /// How it chooses the page to evict.
     pub eviction: Option<EvictionKind>,
     /// Its listeners.
-    pub listen: Option<Vec<Listen>>,
+    pub listen: Option<Vec<ListenAddress>>,
 }
 
 impl TenantChange {
-    /// Takes what `other` says over what this says.
-    pub fn take(&mut self, other: &TenantChange) {
+    /// Puts the values of `other` over these.
+    pub fn merge(&mut self, other: &TenantChange) {
         self.added |= other.added;
         self.weight = other.weight.or(self.weight);
         self.floor = other.floor.or(self.floor);
@@ -38,7 +38,7 @@ impl TenantChange {
     pub(super) fn write(&self, name: &TenantName, text: &mut String) {
         let amount =
             |amount: Option<Bytes>| amount.map_or("\"none\"".to_owned(), |a| a.0.to_string());
-        let places = |places: &Vec<Listen>| {
+        let places = |places: &Vec<ListenAddress>| {
             let quoted: Vec<String> = places
                 .iter()
                 .map(|place| toml::Value::from(place.to_string()).to_string())
@@ -85,7 +85,7 @@ impl PolicyChange {
 /// What was done with a disk while the daemon ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskChange {
-    /// It was added, and is all of this.
+    /// The disk was added, with these settings.
     Added(Box<DiskSettings>),
     /// A disk of the config was removed.
     Removed,
@@ -94,7 +94,7 @@ pub enum DiskChange {
 }
 
 impl DiskChange {
-    /// Whether it says all there is to say of the disk.
+    /// Whether this says everything about the disk.
     pub(crate) fn is_added(&self) -> bool {
         matches!(self, DiskChange::Added(_))
     }

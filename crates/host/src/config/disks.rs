@@ -1,69 +1,69 @@
-//! Disks, as they are said in a file, in live changes and in requests, and what that means.
+//! Disks, as a file, live changes and requests describe them, and what that means.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Durability, TenantName};
 
 use super::changes::DiskChange;
-use super::faults::{Fault, Faults, Place, Wrong};
+use super::faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 use super::knobs::{DISK_KNOBS, WrittenDisk};
-use super::listen::Listen;
+use super::listen::ListenAddress;
+use super::raw_value::RawValue;
 use super::reading::unknown_key;
-use super::said::Said;
-use super::written::Written;
+use super::written::WrittenConfig;
 
 /// The disk that a request asks for: keys and values as in `[disks.NAME]`.
-pub(crate) fn disk_asked(
+pub(crate) fn parse_requested_disk(
     name: &DiskName,
-    said: impl IntoIterator<Item = (String, Said)>,
-) -> Result<DiskSettings, Faults> {
+    said: impl IntoIterator<Item = (String, RawValue)>,
+) -> Result<DiskSettings, ConfigFaults> {
     let mut disk = WrittenDisk::defaults();
     let mut wrongs = Vec::new();
     for (key, said) in said {
-        wrongs.extend(disk.take(name, &key, &said).err());
+        wrongs.extend(disk.apply(name, &key, &said).err());
     }
     if wrongs.is_empty() {
-        wrongs.extend(disk.wrongs(name).into_iter().map(|(_, wrong)| wrong));
-        wrongs.extend(disk.doubles(name));
+        wrongs.extend(disk.fault_kinds(name).into_iter().map(|(_, wrong)| wrong));
+        wrongs.extend(disk.duplicates(name));
     }
-    let at_request = |wrong| Place::Request.wrong(wrong);
-    Faults::of(wrongs.into_iter().map(at_request).collect())?;
+    let at_request = |wrong| SourceLocation::Request.fault(wrong);
+    ConfigFaults::of(wrongs.into_iter().map(at_request).collect())?;
     disk.meaning(name)
-        .map_err(|wrong| Faults::one(at_request(wrong)))
+        .map_err(|wrong| ConfigFaults::one(at_request(wrong)))
 }
 
-/// That a disk may have that size.
-pub(crate) fn check_disk_size(name: &DiskName, size: Bytes) -> Result<(), Faults> {
-    let taken = WrittenDisk::defaults().take(name, "size", &Said::Number(size.0));
-    taken.map_err(|wrong| Faults::one(Place::Request.wrong(wrong)))
+/// Checks that a disk may have that size.
+pub(crate) fn check_disk_size(name: &DiskName, size: Bytes) -> Result<(), ConfigFaults> {
+    let taken = WrittenDisk::defaults().apply(name, "size", &RawValue::Number(size.0));
+    taken.map_err(|wrong| ConfigFaults::one(SourceLocation::Request.fault(wrong)))
 }
 
 impl WrittenDisk {
-    /// Takes one key of a request. That a disk is removed is said in another way.
-    fn take(&mut self, name: &DiskName, key: &str, said: &Said) -> Result<(), Wrong> {
+    /// Takes one key of a request. The key `removed` is not accepted here.
+    fn apply(&mut self, name: &DiskName, key: &str, said: &RawValue) -> Result<(), FaultKind> {
         let mut known = DISK_KNOBS.iter().filter(|knob| knob.flag.is_some());
-        let room = format!("disks.{name}");
+        let table = format!("disks.{name}");
         match known.find(|knob| knob.name == key) {
-            None => Err(unknown_key(&room, key)),
-            Some(knob) => (knob.set)(self, said).map_err(|unfit| Wrong::Value {
-                key: format!("{room}.{key}"),
+            None => Err(unknown_key(&table, key)),
+            Some(knob) => (knob.set)(self, said).map_err(|unfit| FaultKind::Value {
+                key: format!("{table}.{key}"),
                 unfit,
             }),
         }
     }
 
-    fn meaning(&self, name: &DiskName) -> Result<DiskSettings, Wrong> {
+    fn meaning(&self, name: &DiskName) -> Result<DiskSettings, FaultKind> {
         let tenant = self.tenant.clone();
-        let tenant = tenant.ok_or_else(|| Wrong::NoTenant(name.clone()))?;
+        let tenant = tenant.ok_or_else(|| FaultKind::NoTenant(name.clone()))?;
         let mut disk = DiskSettings::of(name.clone(), tenant);
-        self.give(&mut disk);
+        self.apply_to(&mut disk);
         Ok(disk)
     }
 
-    /// What is wrong with it, and with which key; no key where it is something that was not said.
-    fn wrongs(&self, name: &DiskName) -> Vec<(Option<&'static str>, Wrong)> {
-        let mut wrongs = self.lacks(name);
-        wrongs.extend(self.out_of_place(name));
+    /// The faults of the disk, each with its key. A fault without a key is something that is missing.
+    fn fault_kinds(&self, name: &DiskName) -> Vec<(Option<&'static str>, FaultKind)> {
+        let mut wrongs = self.missing(name);
+        wrongs.extend(self.misplaced(name));
         let parts = [
             ("tls_cert", &self.tls_cert, &self.tls_key, "tls_key"),
             ("tls_key", &self.tls_key, &self.tls_cert, "tls_cert"),
@@ -77,45 +77,48 @@ impl WrittenDisk {
         for (part, said, other, needs) in parts {
             if said.is_some() && other.is_none() {
                 let key = format!("disks.{name}.{part}");
-                wrongs.push((Some(part), Wrong::Needs { key, needs }));
+                wrongs.push((Some(part), FaultKind::Needs { key, needs }));
             }
         }
         let is_tcp = |place: &DiskListen| matches!(place, DiskListen::Tcp(..));
         if self.tls_cert.is_some() && !self.listen.is_empty() && !self.listen.iter().any(is_tcp) {
             let key = format!("disks.{name}.tls_cert");
-            wrongs.push((Some("tls_cert"), Wrong::ForTcp(key)));
+            wrongs.push((Some("tls_cert"), FaultKind::ForTcp(key)));
         }
         wrongs
     }
 
-    /// Places that it names twice, as which of the protocols ever.
-    fn doubles(&self, name: &DiskName) -> Vec<Wrong> {
+    /// Places that the disk names twice, whatever the protocol.
+    fn duplicates(&self, name: &DiskName) -> Vec<FaultKind> {
         let mut named = BTreeSet::new();
         let places = self.listen.iter().filter(|listen| !is_any_port(listen));
         let twice = places.filter(|listen| !named.insert(socket_of(listen)));
-        let wrong = |listen: &DiskListen| Wrong::SaidTwice {
+        let wrong = |listen: &DiskListen| FaultKind::SaidTwice {
             key: format!("disks.{name}.listen"),
             listen: listen.to_string(),
         };
         twice.map(wrong).collect()
     }
 
-    /// What it must have and has not.
-    fn lacks(&self, name: &DiskName) -> Vec<(Option<&'static str>, Wrong)> {
+    /// Keys that the disk must have and lacks.
+    fn missing(&self, name: &DiskName) -> Vec<(Option<&'static str>, FaultKind)> {
         let is_disk = self.kind == DiskKind::Disk;
         let nothing_behind = self.backing.is_none() && (is_disk || self.size.is_none());
         let lacks = [
-            (self.tenant.is_none(), Wrong::NoTenant(name.clone())),
-            (self.listen.is_empty(), Wrong::NoPlace(name.clone())),
-            (is_disk && nothing_behind, Wrong::NoBacking(name.clone())),
-            (!is_disk && nothing_behind, Wrong::NoSize(name.clone())),
+            (self.tenant.is_none(), FaultKind::NoTenant(name.clone())),
+            (self.listen.is_empty(), FaultKind::NoPlace(name.clone())),
+            (
+                is_disk && nothing_behind,
+                FaultKind::NoBacking(name.clone()),
+            ),
+            (!is_disk && nothing_behind, FaultKind::NoSize(name.clone())),
         ];
         let lacking = lacks.into_iter().filter(|(lacks, _)| *lacks);
         lacking.map(|(_, wrong)| (None, wrong)).collect()
     }
 
-    /// What was said of it and means something for the other kind only.
-    fn out_of_place(&self, name: &DiskName) -> Vec<(Option<&'static str>, Wrong)> {
+    /// Keys that mean something only for the other kind of disk.
+    fn misplaced(&self, name: &DiskName) -> Vec<(Option<&'static str>, FaultKind)> {
         let is_disk = self.kind == DiskKind::Disk;
         let behind = matches!(self.durability, Some(d) if d != Durability::WriteThrough);
         let said = [
@@ -128,8 +131,8 @@ impl WrittenDisk {
         let wrong = |(part, _)| {
             let key = format!("disks.{name}.{part}");
             let wrong = match is_disk {
-                true => Wrong::ForSwap(key),
-                false => Wrong::ForDisks(key),
+                true => FaultKind::ForSwap(key),
+                false => FaultKind::ForDisks(key),
             };
             (Some(part), wrong)
         };
@@ -138,8 +141,8 @@ impl WrittenDisk {
     }
 }
 
-impl Written {
-    /// Those that are served.
+impl WrittenConfig {
+    /// The disks that are served.
     fn served(&self) -> impl Iterator<Item = (&DiskName, &WrittenDisk)> {
         self.disks.iter().filter(|(_, disk)| !disk.removed)
     }
@@ -150,30 +153,30 @@ impl Written {
         tenants.collect()
     }
 
-    /// What it means that disks were named.
-    pub(super) fn disks_meant(&self, faults: &mut Vec<Fault>) -> Vec<DiskSettings> {
+    /// The settings of the named disks.
+    pub(super) fn resolve_disks(&self, faults: &mut Vec<ConfigFault>) -> Vec<DiskSettings> {
         self.shared_faults(faults);
         let mut meant = Vec::new();
         for (name, disk) in self.served() {
-            let wrongs = disk.wrongs(name).into_iter();
-            faults.extend(wrongs.map(|(key, wrong)| self.disk_place(name, key).wrong(wrong)));
+            let wrongs = disk.fault_kinds(name).into_iter();
+            faults.extend(wrongs.map(|(key, wrong)| self.disk_place(name, key).fault(wrong)));
             meant.extend(disk.meaning(name));
         }
         meant
     }
 
-    fn disk_place(&self, name: &DiskName, key: Option<&str>) -> Place {
+    fn disk_place(&self, name: &DiskName, key: Option<&str>) -> SourceLocation {
         match key {
-            Some(key) => self.place(&format!("disks.{name}.{key}")),
-            None => self.place(&format!("disks.{name}")),
+            Some(key) => self.location(&format!("disks.{name}.{key}")),
+            None => self.location(&format!("disks.{name}")),
         }
     }
 
     /// Places and backings that are named more than once.
-    fn shared_faults(&self, faults: &mut Vec<Fault>) {
+    fn shared_faults(&self, faults: &mut Vec<ConfigFault>) {
         let mut listed = BTreeMap::new();
         for (name, tenant) in &self.tenants {
-            let place = self.place(&format!("tenants.{name}.listen"));
+            let place = self.location(&format!("tenants.{name}.listen"));
             let places = tenant.listen.iter();
             listed.extend(places.map(|listen| (socket_of_tenant(listen), (place.clone(), None))));
         }
@@ -186,21 +189,21 @@ impl Written {
                 let Some((first, other)) = before else {
                     continue;
                 };
-                let sharing = other.map_or(Sharing::Never, |other| {
+                let sharing = other.map_or(EndpointSharing::Never, |other| {
                     may_share((name, disk, listen), other)
                 });
                 let (key, listen) = (format!("disks.{name}.listen"), listen.to_string());
                 let wrong = match sharing {
-                    Sharing::Fits => continue,
-                    Sharing::Never => Wrong::ListedTwice { key, listen, first },
-                    Sharing::WithSame(knobs) => Wrong::SharedApart {
+                    EndpointSharing::Fits => continue,
+                    EndpointSharing::Never => FaultKind::ListedTwice { key, listen, first },
+                    EndpointSharing::WithSame(knobs) => FaultKind::SharedApart {
                         key,
                         listen,
                         knobs,
                         first,
                     },
                 };
-                faults.push(place.clone().wrong(wrong));
+                faults.push(place.clone().fault(wrong));
             }
             let place = self.disk_place(name, Some("backing"));
             if let Some(backing) = &disk.backing
@@ -209,7 +212,7 @@ impl Written {
                 && !(is_read && disk.read_only)
             {
                 let (key, backing) = (format!("disks.{name}.backing"), backing.clone());
-                faults.push(place.wrong(Wrong::BackingTwice {
+                faults.push(place.fault(FaultKind::BackingTwice {
                     key,
                     backing,
                     first,
@@ -218,7 +221,7 @@ impl Written {
         }
     }
 
-    /// What this file, read alone, says of disks that were changed live.
+    /// What this file alone says of disks that were changed live.
     pub(super) fn disk_changes(&self) -> BTreeMap<DiskName, DiskChange> {
         let change = |(name, disk): (&DiskName, &WrittenDisk)| {
             let change = match (disk.removed, disk.meaning(name)) {
@@ -231,13 +234,13 @@ impl Written {
         self.disks.iter().filter_map(change).collect()
     }
 
-    /// Takes live changes over disks that were named before: one that was added is no mixture with one of the
-    /// same name. Returns the changes of disks that nobody names.
-    pub(super) fn take_disk_changes(
+    /// Puts live changes over disks that were named before. A disk that was added live replaces one of the same name.
+    /// Returns the changes of disks that nobody names.
+    pub(super) fn apply_disk_changes(
         &mut self,
         changes: &BTreeMap<DiskName, DiskChange>,
-        read: impl FnOnce(&mut Written) -> Result<(), Faults>,
-    ) -> Result<Vec<DiskName>, Faults> {
+        read: impl FnOnce(&mut WrittenConfig) -> Result<(), ConfigFaults>,
+    ) -> Result<Vec<DiskName>, ConfigFaults> {
         for name in changes
             .iter()
             .filter(|(_, c)| c.is_added())
@@ -257,18 +260,19 @@ impl Written {
 }
 
 /// A disk, and a place of it.
-type Listening<'a> = (&'a DiskName, &'a WrittenDisk, &'a DiskListen);
+type DiskEndpoint<'a> = (&'a DiskName, &'a WrittenDisk, &'a DiskListen);
 
 /// Whether two disks may be served at one place.
-enum Sharing {
+enum EndpointSharing {
     Fits,
-    /// Once these knobs of theirs are the same, of which the place has one each.
+    /// They may, if these knobs are the same, because the place has one value of each.
     WithSame(&'static str),
     Never,
 }
 
-/// Whether two disks may be served at one place: over NBD, which tells them apart by their names, and to the same clients.
-fn may_share((name, disk, listen): Listening<'_>, other: Listening<'_>) -> Sharing {
+/// Whether two disks may be served at one place. They may over NBD, which tells them apart by their names, and to the
+/// same clients.
+fn may_share((name, disk, listen): DiskEndpoint<'_>, other: DiskEndpoint<'_>) -> EndpointSharing {
     let (other_name, other_disk, other_listen) = other;
     let is_nbd = !matches!(listen, DiskListen::VhostUser(_));
     let is_tcp = matches!(listen, DiskListen::Tcp(..));
@@ -280,17 +284,17 @@ fn may_share((name, disk, listen): Listening<'_>, other: Listening<'_>) -> Shari
         )
     };
     if !is_nbd || name == other_name || listen != other_listen {
-        Sharing::Never
+        EndpointSharing::Never
     } else if disk.mode != other_disk.mode {
-        Sharing::WithSame("mode")
+        EndpointSharing::WithSame("mode")
     } else if is_tcp && tls(disk) != tls(other_disk) {
-        Sharing::WithSame("tls_cert, tls_key and tls_client_ca")
+        EndpointSharing::WithSame("tls_cert, tls_key and tls_client_ca")
     } else {
-        Sharing::Fits
+        EndpointSharing::Fits
     }
 }
 
-/// What can be listened at once only.
+/// The socket of a place. Only one listener can have it.
 fn socket_of(listen: &DiskListen) -> String {
     match listen {
         DiskListen::Unix(path) | DiskListen::VhostUser(path) => path.clone(),
@@ -298,10 +302,10 @@ fn socket_of(listen: &DiskListen) -> String {
     }
 }
 
-fn socket_of_tenant(listen: &Listen) -> String {
+fn socket_of_tenant(listen: &ListenAddress) -> String {
     match listen {
-        Listen::Unix(path) | Listen::Ring(path) => path.display().to_string(),
-        Listen::Tcp(..) => listen.to_string(),
+        ListenAddress::Unix(path) | ListenAddress::Ring(path) => path.display().to_string(),
+        ListenAddress::Tcp(..) => listen.to_string(),
     }
 }
 

@@ -1,5 +1,4 @@
-//! What is wrong with a config: each fault with its place and, where there is one, the nearest right
-//! word.
+//! What is wrong with a config: each fault with its place and, if there is one, the nearest right word.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,13 +7,13 @@ use sublet_store::{ARENA_MIN, SHARERS_MAX, TENANTS_MAX};
 use sublet_types::{BelowBlock, Bytes, DiskName, DiskNameError, TenantNameError, UnreadVersion};
 
 use super::bounds::DISKS_MAX;
-use super::said::Unfit;
+use super::raw_value::ValueError;
 use crate::manager::WrongPolicy;
 
-/// Where something was said.
+/// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Nowhere: the table's default.
+pub enum SourceLocation {
+    /// Nowhere: it is the table's default.
     Default,
     /// On the command line, by this option.
     Flag(&'static str),
@@ -29,20 +28,20 @@ pub enum Place {
     },
 }
 
-impl Place {
-    /// A fault here.
-    pub(super) fn wrong(self, wrong: Wrong) -> Fault {
-        Fault { place: self, wrong }
+impl SourceLocation {
+    /// A fault at this place.
+    pub(super) fn fault(self, wrong: FaultKind) -> ConfigFault {
+        ConfigFault { place: self, wrong }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Default => f.write_str("default"),
-            Place::Flag(flag) => write!(f, "--{flag}"),
-            Place::Request => f.write_str("the request"),
-            Place::Line { file, line } => write!(f, "{}:{line}", file.display()),
+            SourceLocation::Default => f.write_str("default"),
+            SourceLocation::Flag(flag) => write!(f, "--{flag}"),
+            SourceLocation::Request => f.write_str("the request"),
+            SourceLocation::Line { file, line } => write!(f, "{}:{line}", file.display()),
         }
     }
 }
@@ -50,33 +49,33 @@ impl fmt::Display for Place {
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}{wrong}", lead(.place))]
-pub struct Fault {
+pub struct ConfigFault {
     /// Where.
-    pub place: Place,
+    pub place: SourceLocation,
     /// What.
-    pub wrong: Wrong,
+    pub wrong: FaultKind,
 }
 
-/// A request says one thing only: nobody asks where in it.
-fn lead(place: &Place) -> String {
+/// The text before a fault. A request says only one thing, so its place is left out.
+fn lead(place: &SourceLocation) -> String {
     match place {
-        Place::Request => String::new(),
+        SourceLocation::Request => String::new(),
         place => format!("{place}: "),
     }
 }
 
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Wrong {
-    /// No TOML; the parser's words.
+pub enum FaultKind {
+    /// Not TOML. The text is the parser's.
     #[error("not TOML: {0}")]
     Syntax(String),
-    /// A file of a version that is not read.
+    /// A file of a version that this release does not read.
     #[error(transparent)]
     Version(#[from] UnreadVersion),
-    /// A table that nobody knows.
+    /// An unknown table.
     #[error("no table is called [{name}]{}", hint(.nearest, .home))]
-    UnknownRoom {
+    UnknownTable {
         /// What was written.
         name: String,
         /// The nearest table.
@@ -84,11 +83,11 @@ pub enum Wrong {
         /// The table that has a key of this name.
         home: Option<&'static str>,
     },
-    /// A key that nobody knows.
-    #[error("unknown key `{name}` in [{room}]{}", hint(.nearest, .home))]
+    /// An unknown key.
+    #[error("unknown key `{name}` in [{table}]{}", hint(.nearest, .home))]
     UnknownKey {
         /// The table.
-        room: String,
+        table: String,
         /// What was written.
         name: String,
         /// The nearest key of that table.
@@ -96,7 +95,7 @@ pub enum Wrong {
         /// The table that has a key of this name.
         home: Option<&'static str>,
     },
-    /// A key that releases before this one knew.
+    /// A key that earlier releases knew.
     #[error("`{key}` is a retired knob; leave it out: {instead}")]
     Retired {
         /// The key.
@@ -104,7 +103,7 @@ pub enum Wrong {
         /// What holds without it.
         instead: &'static str,
     },
-    /// A table was due.
+    /// A table is expected.
     #[error("`{0}` must be a table; write [{0}]")]
     NoTable(String),
     /// A value that does not fit.
@@ -113,22 +112,22 @@ pub enum Wrong {
         /// The key, or the option.
         key: String,
         /// Why.
-        unfit: Unfit,
+        unfit: ValueError,
     },
-    /// No name for a tenant.
+    /// Not a name for a tenant.
     #[error("{0}")]
     TenantName(TenantNameError),
     /// More tenants than a daemon serves.
     #[error("more than {TENANTS_MAX} tenants")]
     TooManyTenants,
-    /// No name for a disk.
+    /// Not a name for a disk.
     #[error("{0}")]
     DiskName(DiskNameError),
     /// More disks than a daemon serves.
     #[error("more than {DISKS_MAX} disks")]
     TooManyDisks,
-    /// A disk that belongs to nobody.
-    #[error("disk `{0}` says no tenant; give it one: `tenant = \"{0}\"`")]
+    /// A disk without a tenant.
+    #[error("disk `{0}` names no tenant; give it one: `tenant = \"{0}\"`")]
     NoTenant(DiskName),
     /// A disk that nobody can reach.
     #[error("disk `{0}` listens nowhere; give it `listen = [\"unix:/run/sublet/{0}.sock\"]`")]
@@ -141,20 +140,20 @@ pub enum Wrong {
     /// A swap disk of no size.
     #[error("swap disk `{0}` has neither a backing nor a size; give it one: `size = \"4GiB\"`")]
     NoSize(DiskName),
-    /// What means nothing for a disk of files.
+    /// A setting that means nothing for a disk of files.
     #[error(
         "`{0}` is for swap: what is written to a disk always goes to its backing first (write-through)"
     )]
     ForSwap(String),
-    /// What means nothing for swap.
+    /// A setting that means nothing for swap.
     #[error("`{0}` is for disks, and this one is swap")]
     ForDisks(String),
-    /// What means nothing without NBD over TCP.
+    /// A setting that means nothing without NBD over TCP.
     #[error(
-        "`{0}` is for NBD over TCP, and the disk listens at no `tcp:` place: who may open its Unix sockets is said by `mode`"
+        "`{0}` is for NBD over TCP, and the disk listens at no `tcp:` place: `mode` says who may open its Unix sockets"
     )]
     ForTcp(String),
-    /// Two disks of one backing.
+    /// Two disks with one backing.
     #[error("`{key}`: {backing} is another disk's already, at {first}")]
     BackingTwice {
         /// The second.
@@ -162,9 +161,9 @@ pub enum Wrong {
         /// The backing.
         backing: String,
         /// The first.
-        first: Place,
+        first: SourceLocation,
     },
-    /// `--listen` where several tenants could be meant.
+    /// `--listen`, if several tenants could be meant.
     #[error("the file names several tenants: say there what each listens on")]
     WhichTenant,
     /// Two values that contradict each other.
@@ -178,23 +177,23 @@ pub enum Wrong {
     /// An arena in which nothing could be kept.
     #[error("`{0}` is less than the smallest arena, {ARENA_MIN}")]
     TooSmall(String),
-    /// An amount that is nothing, for memory moves in blocks.
+    /// An amount below a block. It means nothing, because memory moves in blocks.
     #[error("`{key}`: {source}")]
     BelowBlock {
         /// The key.
         key: String,
-        /// What it was given.
+        /// The amount.
         source: BelowBlock,
     },
     /// Floors that cannot all hold.
     #[error("the tenants' floors are {0} together, more than `arena.ceiling`")]
     FloorsAbove(Bytes),
-    /// A value that means nothing without another.
+    /// A value that means nothing without another one.
     #[error("`{key}` needs `{needs}` beside it")]
     Needs {
-        /// What was said.
+        /// The key that was set.
         key: String,
-        /// What was not.
+        /// The key that was not set.
         needs: &'static str,
     },
     /// A tenant that nobody can reach.
@@ -208,22 +207,22 @@ pub enum Wrong {
         /// The place.
         listen: String,
         /// The first.
-        first: Place,
+        first: SourceLocation,
     },
-    /// Two disks at one place that it cannot serve both.
+    /// Two disks at one place that cannot serve both.
     #[error("`{key}`: {listen} is shared with the disk at {first}, so both need the same {knobs}")]
     SharedApart {
-        /// The second disk's.
+        /// The second disk's key.
         key: String,
         /// The place.
         listen: String,
-        /// What differs and may not.
+        /// The knobs that differ and may not.
         knobs: &'static str,
         /// The first.
-        first: Place,
+        first: SourceLocation,
     },
-    /// One place, twice in one breath.
-    #[error("`{key}`: {listen} is said twice")]
+    /// One place that is listed twice.
+    #[error("`{key}`: {listen} is listed twice")]
     SaidTwice {
         /// The key.
         key: String,
@@ -231,21 +230,21 @@ pub enum Wrong {
         listen: String,
     },
     /// A user of two tenants.
-    #[error("`{key}`: {user} is somebody's user already, at {first}")]
+    #[error("`{key}`: {user} is another tenant's user already, at {first}")]
     NamedTwice {
         /// The second.
         key: String,
         /// The user.
         user: String,
         /// The first.
-        first: Place,
+        first: SourceLocation,
     },
-    /// A tenant that nobody has heard of.
+    /// A tenant that is not named.
     #[error("`{key}`: no tenant is called {tenant}")]
     NoSharer {
         /// The key.
         key: String,
-        /// Who was named.
+        /// The tenant that the key names.
         tenant: String,
     },
     /// More tenants than may share a pool.
@@ -255,7 +254,7 @@ pub enum Wrong {
     Sharers {
         /// The key.
         key: String,
-        /// How many were named.
+        /// The number of named tenants.
         named: usize,
     },
     /// A shared pool of two tenants.
@@ -264,9 +263,9 @@ pub enum Wrong {
         /// The second.
         key: String,
         /// The first.
-        first: Place,
+        first: SourceLocation,
     },
-    /// No such policy, or not with such knobs.
+    /// No such policy, or no such knobs of it.
     #[error("`{key}`: {wrong}")]
     Policy {
         /// The key.
@@ -287,35 +286,35 @@ fn hint(nearest: &Option<&'static str>, home: &Option<&'static str>) -> String {
     }
 }
 
-/// Everything that is wrong with a config, one a line.
+/// Everything that is wrong with a config, one fault per line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Faults(Vec<Fault>);
+pub struct ConfigFaults(Vec<ConfigFault>);
 
-impl Faults {
-    /// These faults, if any.
-    pub(super) fn of(faults: Vec<Fault>) -> Result<(), Faults> {
+impl ConfigFaults {
+    /// An error with these faults, if there are any.
+    pub(super) fn of(faults: Vec<ConfigFault>) -> Result<(), ConfigFaults> {
         match faults.is_empty() {
             true => Ok(()),
-            false => Err(Faults(faults)),
+            false => Err(ConfigFaults(faults)),
         }
     }
 
     /// A single fault.
-    pub(super) fn one(fault: Fault) -> Faults {
-        Faults(vec![fault])
+    pub(super) fn one(fault: ConfigFault) -> ConfigFaults {
+        ConfigFaults(vec![fault])
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+    pub fn iter(&self) -> impl Iterator<Item = &ConfigFault> {
         self.0.iter()
     }
 }
 
-impl std::error::Error for Faults {}
+impl std::error::Error for ConfigFaults {}
 
-impl fmt::Display for Faults {
+impl fmt::Display for ConfigFaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.0.iter().map(Fault::to_string).collect();
+        let lines: Vec<String> = self.0.iter().map(ConfigFault::to_string).collect();
         f.write_str(&lines.join("\n"))
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::faults::Faults;
+use super::faults::ConfigFaults;
 
 /// Why there is no config.
 #[derive(Debug, thiserror::Error)]
@@ -16,12 +16,12 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
-    /// It was read and makes no sense.
+    /// The file was read and makes no sense.
     #[error(transparent)]
-    Faults(#[from] Faults),
+    Faults(#[from] ConfigFaults),
 }
 
-/// The most bytes that a config file may have: 1024 tenants with all they can say.
+/// The most bytes of a config file: 1024 tenants with all their settings.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 pub(super) fn read_text(path: &Path) -> Result<String, LoadError> {

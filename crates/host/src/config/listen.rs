@@ -6,31 +6,31 @@ use std::str::FromStr;
 
 /// A place to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Listen {
-    /// A host name or address (IPv6 without brackets) and a port; port 0 takes any free one.
+pub enum ListenAddress {
+    /// A host name or address (IPv6 without brackets) and a port. Port 0 takes any free port.
     Tcp(String, u16),
     /// A Unix socket.
     Unix(PathBuf),
-    /// A page ring, entered by a Unix socket.
+    /// A page ring, which programs enter through a Unix socket.
     Ring(PathBuf),
 }
 
-/// Why it is no place to listen on.
+/// Why a text is not a place to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ListenError {
-    /// None of the known kinds.
+pub enum ListenAddressError {
+    /// It is none of the known kinds.
     #[error("{0:?} is none of tcp:HOST:PORT, unix:PATH and ring:PATH")]
     NoScheme(String),
-    /// A ring where bytes are to be served.
+    /// It is a ring, and bytes are to be served there.
     #[error("{0:?} is a page ring; here it must be tcp:HOST:PORT or unix:PATH")]
     NoRing(String),
-    /// No port, or none that a port can be.
+    /// It has no port, or no valid one.
     #[error("{0:?} does not end in a port; write tcp:HOST:PORT, such as tcp:127.0.0.1:11211")]
     NoPort(String),
-    /// No host: every interface must be asked for by its name.
-    #[error("{0:?} names no host; write tcp:0.0.0.0:PORT where every interface is meant")]
+    /// It has no host. You must ask for every interface by name.
+    #[error("{0:?} names no host; write tcp:0.0.0.0:PORT for every interface")]
     NoHost(String),
-    /// No path, or one longer than the kernel takes.
+    /// It has no path, or a path that is longer than the kernel takes.
     #[error("{0:?} is no path for a Unix socket: 1 to {UNIX_PATH_MAX} bytes")]
     BadPath(String),
 }
@@ -38,40 +38,42 @@ pub enum ListenError {
 /// The longest path of a Unix socket (`sun_path` and its closing zero).
 pub(super) const UNIX_PATH_MAX: usize = 107;
 
-impl FromStr for Listen {
-    type Err = ListenError;
+impl FromStr for ListenAddress {
+    type Err = ListenAddressError;
 
-    fn from_str(text: &str) -> Result<Listen, ListenError> {
+    fn from_str(text: &str) -> Result<ListenAddress, ListenAddressError> {
         match text.split_once(':') {
             Some(("tcp", rest)) => tcp(text, rest),
             Some(("unix" | "ring", path)) if path.is_empty() || path.len() > UNIX_PATH_MAX => {
-                Err(ListenError::BadPath(text.to_owned()))
+                Err(ListenAddressError::BadPath(text.to_owned()))
             }
-            Some(("unix", path)) => Ok(Listen::Unix(path.into())),
-            Some(("ring", path)) => Ok(Listen::Ring(path.into())),
-            _ => Err(ListenError::NoScheme(text.to_owned())),
+            Some(("unix", path)) => Ok(ListenAddress::Unix(path.into())),
+            Some(("ring", path)) => Ok(ListenAddress::Ring(path.into())),
+            _ => Err(ListenAddressError::NoScheme(text.to_owned())),
         }
     }
 }
 
-fn tcp(text: &str, rest: &str) -> Result<Listen, ListenError> {
-    let no_port = || ListenError::NoPort(text.to_owned());
+fn tcp(text: &str, rest: &str) -> Result<ListenAddress, ListenAddressError> {
+    let no_port = || ListenAddressError::NoPort(text.to_owned());
     let (host, port) = rest.rsplit_once(':').ok_or_else(no_port)?;
     let port = port.parse().map_err(|_| no_port())?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
     match host {
-        "" => Err(ListenError::NoHost(text.to_owned())),
-        host => Ok(Listen::Tcp(host.to_owned(), port)),
+        "" => Err(ListenAddressError::NoHost(text.to_owned())),
+        host => Ok(ListenAddress::Tcp(host.to_owned(), port)),
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Listen::Tcp(host, port) if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
-            Listen::Tcp(host, port) => write!(f, "tcp:{host}:{port}"),
-            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
-            Listen::Ring(path) => write!(f, "ring:{}", path.display()),
+            ListenAddress::Tcp(host, port) if host.contains(':') => {
+                write!(f, "tcp:[{host}]:{port}")
+            }
+            ListenAddress::Tcp(host, port) => write!(f, "tcp:{host}:{port}"),
+            ListenAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+            ListenAddress::Ring(path) => write!(f, "ring:{}", path.display()),
         }
     }
 }
@@ -90,7 +92,7 @@ mod tests {
             "ring:/run/web.ring",
         ] {
             assert_eq!(
-                text.parse::<Listen>().map(|l| l.to_string()),
+                text.parse::<ListenAddress>().map(|l| l.to_string()),
                 Ok(text.to_owned())
             );
         }
@@ -98,18 +100,24 @@ mod tests {
 
     #[test]
     fn wrong_places_say_what_is_wrong() {
-        let fault = |text: &str| text.parse::<Listen>().expect_err(text);
-        assert!(matches!(fault("127.0.0.1:11211"), ListenError::NoScheme(_)));
-        assert!(matches!(fault("tcp:127.0.0.1"), ListenError::NoPort(_)));
+        let fault = |text: &str| text.parse::<ListenAddress>().expect_err(text);
+        assert!(matches!(
+            fault("127.0.0.1:11211"),
+            ListenAddressError::NoScheme(_)
+        ));
+        assert!(matches!(
+            fault("tcp:127.0.0.1"),
+            ListenAddressError::NoPort(_)
+        ));
         assert!(matches!(
             fault("tcp:127.0.0.1:70000"),
-            ListenError::NoPort(_)
+            ListenAddressError::NoPort(_)
         ));
-        assert!(matches!(fault("tcp::11211"), ListenError::NoHost(_)));
-        assert!(matches!(fault("unix:"), ListenError::BadPath(_)));
+        assert!(matches!(fault("tcp::11211"), ListenAddressError::NoHost(_)));
+        assert!(matches!(fault("unix:"), ListenAddressError::BadPath(_)));
         assert!(matches!(
             fault(&format!("unix:/{}", "x".repeat(107))),
-            ListenError::BadPath(_)
+            ListenAddressError::BadPath(_)
         ));
     }
 }

@@ -1,22 +1,22 @@
-//! The config: a table of knobs, what was written, what it means, and what was changed while running.
+//! The config: a table of knobs, what was written, what it means, and what was changed while the daemon ran.
 
 mod bounds;
 mod changes;
-mod claim;
 mod disks;
 mod faults;
 mod file;
-mod keep_error;
+mod key_values;
 mod knobs;
 mod listen;
-mod live;
+mod live_changes;
 mod load;
-mod meant;
 mod nearest;
-mod page;
+mod persist_error;
+mod raw_value;
 mod reading;
-mod said;
-mod shown;
+mod reference;
+mod resolve;
+mod state_folder_claim;
 mod written;
 
 #[cfg(test)]
@@ -24,22 +24,23 @@ mod tests;
 
 pub use bounds::{DISKS_MAX, WEIGHT_MAX};
 pub use changes::{DiskChange, PolicyChange, TenantChange};
-pub use claim::Claim;
-pub(crate) use disks::{check_disk_size, disk_asked};
-pub use faults::{Fault, Faults, Place, Wrong};
+pub(crate) use disks::{check_disk_size, parse_requested_disk};
+pub use faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 pub use file::LoadError;
-pub use keep_error::KeepError;
+pub(crate) use key_values::disk_key_values;
 pub use knobs::{
     AdminConfig, AdminTcp, ArenaConfig, DAEMON_KNOBS, DISK_KNOBS, DaemonConfig, DiskConfig, Knob,
-    LogFormat, MetricsConfig, PolicyConfig, RETIRED_KNOBS, Retired, SharedConfig, TENANT_KNOBS,
-    Takes, TenantConfig, Tls, WrittenDisk, WrittenRooms, WrittenTenant,
+    KnobArgument, LogFormat, MetricsConfig, PolicyConfig, RETIRED_KNOBS, RetiredKnob,
+    SharedPoolConfig, TENANT_KNOBS, TenantConfig, TlsFiles, WrittenDisk, WrittenTables,
+    WrittenTenant,
 };
-pub use listen::{Listen, ListenError};
-pub use live::Live;
-pub use load::{Flag, Loaded, check, load};
-pub use meant::Config;
+pub use listen::{ListenAddress, ListenAddressError};
+pub use live_changes::LiveChanges;
+pub use load::{CliFlag, LoadedConfig, check, load};
 pub use nearest::nearest;
-pub use page::{default_file, reference};
-pub use said::{Said, Unfit};
-pub(crate) use shown::shown_disk;
-pub use written::Written;
+pub use persist_error::PersistError;
+pub use raw_value::{RawValue, ValueError};
+pub use reference::{default_file, reference};
+pub use resolve::Config;
+pub use state_folder_claim::StateFolderClaim;
+pub use written::WrittenConfig;

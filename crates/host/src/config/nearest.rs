@@ -1,6 +1,6 @@
-//! The nearest right word to a wrong one.
+//! Finds the nearest right word to a wrong one.
 
-/// The candidate that somebody who wrote `wrong` most likely meant, if any is near.
+/// The candidate that is most likely meant by `wrong`, if any is near.
 pub fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let edits_max = (wrong.len() / 3).max(2);
     candidates

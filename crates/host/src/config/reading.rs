@@ -1,4 +1,4 @@
-//! How it is read: the file's words, the command line's and live changes, one over the other, each checked by itself.
+//! Reads the config: the file, the command line and live changes, one over the other. Each is checked by itself.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,73 +9,77 @@ use toml::de::{DeTable, DeValue};
 
 use super::bounds::DISKS_MAX;
 use super::changes::{PolicyChange, TenantChange};
-use super::faults::{Fault, Faults, Place, Wrong};
+use super::faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 use super::knobs::{
-    DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, ROOMS, Retired, TENANT_KNOBS, WrittenDisk,
+    DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, RetiredKnob, TABLES, TENANT_KNOBS, WrittenDisk,
     WrittenTenant,
 };
-use super::listen::Listen;
+use super::listen::ListenAddress;
 use super::nearest::nearest;
-use super::said::{Said, Unfit};
-use super::written::Written;
+use super::raw_value::{RawValue, ValueError};
+use super::written::WrittenConfig;
 
-impl Written {
-    /// Nothing said: every knob at its default.
-    pub fn defaults() -> Written {
-        let mut written = Written::default();
-        set_defaults(DAEMON_KNOBS, &mut written.rooms);
+impl WrittenConfig {
+    /// A config with every knob at its default.
+    pub fn defaults() -> WrittenConfig {
+        let mut written = WrittenConfig::default();
+        set_defaults(DAEMON_KNOBS, &mut written.tables);
         written
     }
 
-    /// Reads the text of the owner's file over what was said before.
-    pub fn read(&mut self, file: &Path, text: &str) -> Result<(), Faults> {
+    /// Reads the text of the owner's file over what was set before.
+    pub fn read(&mut self, file: &Path, text: &str) -> Result<(), ConfigFaults> {
         let author = Author::Owner;
-        self.read_page(&Page { file, text, author })
+        self.read_source(&SourceFile { file, text, author })
     }
 
-    /// Reads the text of a file that a daemon wrote over what was said before. It may be of an older release: knobs that
-    /// are retired since then are passed over.
-    pub(super) fn read_kept(&mut self, file: &Path, text: &str) -> Result<(), Faults> {
+    /// Reads the text of a file that a daemon wrote over what was set before. The file may be of an older release.
+    /// Knobs that are retired since then are passed over.
+    pub(super) fn read_kept(&mut self, file: &Path, text: &str) -> Result<(), ConfigFaults> {
         let author = Author::Daemon;
-        self.read_page(&Page { file, text, author })
+        self.read_source(&SourceFile { file, text, author })
     }
 
-    fn read_page(&mut self, page: &Page<'_>) -> Result<(), Faults> {
+    fn read_source(&mut self, page: &SourceFile<'_>) -> Result<(), ConfigFaults> {
         let text = page.text;
         let (table, errors) = DeTable::parse_recoverable(text);
-        let mut faults: Vec<Fault> = errors.into_iter().map(|e| page.syntax(&e)).collect();
+        let mut faults: Vec<ConfigFault> = errors.into_iter().map(|e| page.syntax(&e)).collect();
         if faults.is_empty() {
             faults.extend(page.wrong_version(table.get_ref()));
         }
-        // Of another version nobody knows what the rest means.
+        // In a file of another version, nobody knows what the rest means.
         if faults.is_empty() {
-            self.take_rooms(page, table.get_ref(), &mut faults);
+            self.read_tables(page, table.get_ref(), &mut faults);
         }
-        Faults::of(faults)
+        ConfigFaults::of(faults)
     }
 
-    /// Reads live changes over what was said before; returns the tenants and disks that they change and nobody
-    /// else names.
-    pub(super) fn read_live(&mut self, file: &Path, text: &str) -> Result<Vec<String>, Faults> {
-        let mut alone = Written::defaults();
+    /// Reads live changes over what was set before. Returns the tenants and disks that they change and nobody else
+    /// names.
+    pub(super) fn read_live(
+        &mut self,
+        file: &Path,
+        text: &str,
+    ) -> Result<Vec<String>, ConfigFaults> {
+        let mut alone = WrittenConfig::defaults();
         alone.read_kept(file, text)?;
         self.is_changed = true;
         let passed_over = std::mem::take(&mut alone.passed_over);
-        let allowed = self.rooms.disk.allow.clone();
+        let allowed = self.tables.disk.allow.clone();
         let lost =
-            self.take_disk_changes(&alone.disk_changes(), |all| all.read_kept(file, text))?;
+            self.apply_disk_changes(&alone.disk_changes(), |all| all.read_kept(file, text))?;
         if let Some(policy) = alone.policy_change() {
             // The knobs of another policy mean nothing to this one.
-            self.rooms.policy.knobs = policy.knobs;
+            self.tables.policy.knobs = policy.knobs;
         }
         self.passed_over = passed_over;
-        // Folders are added to the config's.
-        self.rooms.disk.allow = allowed;
+        // These folders are added to the config's.
+        self.tables.disk.allow = allowed;
         let added = alone.added_folders().into_iter();
         let new: Vec<PathBuf> = added
-            .filter(|new| !self.rooms.disk.allow.contains(new))
+            .filter(|new| !self.tables.disk.allow.contains(new))
             .collect();
-        self.rooms.disk.allow.extend(new);
+        self.tables.disk.allow.extend(new);
         let of_disks = self.disk_tenants();
         let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
             let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
@@ -90,17 +94,21 @@ impl Written {
         Ok(tenants.chain(disks).collect())
     }
 
-    /// Where nobody named a tenant or a disk there is a tenant.
-    pub(super) fn settle(&mut self) {
+    /// Adds the default tenant if no tenant or disk is named.
+    pub(super) fn add_default_tenant(&mut self) {
         if self.tenants.is_empty() && self.disks.is_empty() {
-            self.tenant(default_name()).listen = vec![Listen::Tcp("127.0.0.1".into(), 11211)];
+            self.tenant(default_name()).listen =
+                vec![ListenAddress::Tcp("127.0.0.1".into(), 11211)];
         }
     }
 
-    /// What this file, read alone, says of tenants that can be changed live.
+    /// What this file alone says of tenants that can be changed live.
     pub(super) fn changes(&self) -> BTreeMap<TenantName, TenantChange> {
         let change = |(name, tenant): (&TenantName, &WrittenTenant)| {
-            let said = |key| self.places.contains_key(&format!("tenants.{name}.{key}"));
+            let said = |key| {
+                self.locations
+                    .contains_key(&format!("tenants.{name}.{key}"))
+            };
             let change = TenantChange {
                 added: tenant.added,
                 weight: said("weight").then_some(tenant.weight),
@@ -114,50 +122,54 @@ impl Written {
         self.tenants.iter().map(change).collect()
     }
 
-    /// Folders for backings that this file, read alone, names.
+    /// Folders for backings that this file alone names.
     pub(super) fn added_folders(&self) -> Vec<PathBuf> {
-        match self.places.contains_key("disk.allow") {
-            true => self.rooms.disk.allow.clone(),
+        match self.locations.contains_key("disk.allow") {
+            true => self.tables.disk.allow.clone(),
             false => Vec::new(),
         }
     }
 
-    /// What this file, read alone, says of the policy.
+    /// What this file alone says of the policy.
     pub(super) fn policy_change(&self) -> Option<PolicyChange> {
-        self.places
+        self.locations
             .contains_key("policy.name")
             .then(|| PolicyChange {
-                name: self.rooms.policy.name.clone(),
-                knobs: self.rooms.policy.knobs.clone(),
+                name: self.tables.policy.name.clone(),
+                knobs: self.tables.policy.knobs.clone(),
             })
     }
 
-    /// Takes an option of the command line over what was said before.
-    pub(crate) fn take_flag(&mut self, flag: &'static str, text: &str) -> Result<(), Faults> {
-        let said = Said::Text(text.to_owned());
-        let place = Place::Flag(flag);
+    /// Puts an option of the command line over what was set before.
+    pub(crate) fn apply_flag(
+        &mut self,
+        flag: &'static str,
+        text: &str,
+    ) -> Result<(), ConfigFaults> {
+        let said = RawValue::Text(text.to_owned());
+        let place = SourceLocation::Flag(flag);
         let taken = match DAEMON_KNOBS.iter().find(|knob| knob.flag == Some(flag)) {
             Some(knob) => {
-                self.places
-                    .insert(path(knob.room, knob.name), place.clone());
-                (knob.set)(&mut self.rooms, &said)
+                self.locations
+                    .insert(key_path(knob.table, knob.name), place.clone());
+                (knob.set)(&mut self.tables, &said)
             }
-            None => self.take_listen(&said)?,
+            None => self.apply_listen(&said)?,
         };
         taken.map_err(|unfit| {
-            Faults::one(place.wrong(Wrong::Value {
+            ConfigFaults::one(place.fault(FaultKind::Value {
                 key: format!("--{flag}"),
                 unfit,
             }))
         })
     }
 
-    /// `--listen` means the tenant `default`, or the only one there is. It takes the place of what the file says; said
-    /// again, it adds a place.
-    fn take_listen(&mut self, said: &Said) -> Result<Result<(), Unfit>, Faults> {
-        let place = Place::Flag("listen");
+    /// `--listen` means the tenant `default`, or the only tenant there is. It replaces the file's places. If it is
+    /// given again, it adds a place.
+    fn apply_listen(&mut self, said: &RawValue) -> Result<Result<(), ValueError>, ConfigFaults> {
+        let place = SourceLocation::Flag("listen");
         if self.tenants.len() > 1 {
-            return Err(Faults::one(place.wrong(Wrong::WhichTenant)));
+            return Err(ConfigFaults::one(place.fault(FaultKind::WhichTenant)));
         }
         let name = self
             .tenants
@@ -166,7 +178,10 @@ impl Written {
             .cloned()
             .unwrap_or_else(default_name);
         let key = format!("tenants.{name}.listen");
-        let was_said = matches!(self.places.insert(key, place), Some(Place::Flag(_)));
+        let was_said = matches!(
+            self.locations.insert(key, place),
+            Some(SourceLocation::Flag(_))
+        );
         let listen = said.listeners().map(|places| {
             let tenant = self.tenant(name);
             if !was_said {
@@ -178,84 +193,102 @@ impl Written {
     }
 
     /// Where a knob was set, if it was.
-    pub(super) fn place(&self, path: &str) -> Place {
-        self.places.get(path).cloned().unwrap_or(Place::Default)
+    pub(super) fn location(&self, path: &str) -> SourceLocation {
+        self.locations
+            .get(path)
+            .cloned()
+            .unwrap_or(SourceLocation::Default)
     }
 
-    /// The tenant of that name, made with defaults where it is new.
+    /// The tenant of that name. A new one has the defaults.
     pub(super) fn tenant(&mut self, name: TenantName) -> &mut WrittenTenant {
         self.tenants
             .entry(name)
             .or_insert_with(WrittenTenant::defaults)
     }
 
-    fn take_rooms(&mut self, page: &Page<'_>, table: &DeTable<'_>, faults: &mut Vec<Fault>) {
+    fn read_tables(
+        &mut self,
+        page: &SourceFile<'_>,
+        table: &DeTable<'_>,
+        faults: &mut Vec<ConfigFault>,
+    ) {
         for (key, value) in table {
-            let place = page.place(key.span().start);
+            let place = page.location(key.span().start);
             match (key.get_ref().as_ref(), value.get_ref()) {
                 (VERSION_KEY, _) if page.author == Author::Daemon => {} // looked at before
-                ("tenants", DeValue::Table(tenants)) => self.take_tenants(page, tenants, faults),
-                ("disks", DeValue::Table(disks)) => self.take_disks(page, disks, faults),
-                (room, DeValue::Table(keys)) if ROOMS.contains(&room) => {
-                    self.note_places(page, room, keys);
-                    page.take(DAEMON_KNOBS, &mut self.rooms, room, keys, faults);
+                ("tenants", DeValue::Table(tenants)) => self.read_tenants(page, tenants, faults),
+                ("disks", DeValue::Table(disks)) => self.read_disks(page, disks, faults),
+                (table, DeValue::Table(keys)) if TABLES.contains(&table) => {
+                    self.record_locations(page, table, keys);
+                    page.read_keys(DAEMON_KNOBS, &mut self.tables, table, keys, faults);
                 }
-                (room, _) if ROOMS.contains(&room) || FOLDERS.contains(&room) => {
-                    faults.push(place.wrong(Wrong::NoTable(room.to_owned())));
+                (table, _) if TABLES.contains(&table) || FOLDERS.contains(&table) => {
+                    faults.push(place.fault(FaultKind::NoTable(table.to_owned())));
                 }
-                (room, _) => faults.push(place.wrong(unknown_room(room))),
+                (table, _) => faults.push(place.fault(unknown_table(table))),
             }
         }
     }
 
-    fn take_tenants(&mut self, page: &Page<'_>, tenants: &DeTable<'_>, faults: &mut Vec<Fault>) {
+    fn read_tenants(
+        &mut self,
+        page: &SourceFile<'_>,
+        tenants: &DeTable<'_>,
+        faults: &mut Vec<ConfigFault>,
+    ) {
         for (key, value) in tenants {
-            let place = page.place(key.span().start);
-            let room = format!("tenants.{}", key.get_ref());
+            let place = page.location(key.span().start);
+            let table = format!("tenants.{}", key.get_ref());
             match (key.get_ref().parse::<TenantName>(), value.get_ref()) {
-                (Err(e), _) => faults.push(place.wrong(Wrong::TenantName(e))),
+                (Err(e), _) => faults.push(place.fault(FaultKind::TenantName(e))),
                 (Ok(name), DeValue::Table(keys)) => {
-                    self.note_places(page, &room, keys);
-                    page.take(TENANT_KNOBS, self.tenant(name), &room, keys, faults);
-                    self.places.entry(room).or_insert(place);
+                    self.record_locations(page, &table, keys);
+                    page.read_keys(TENANT_KNOBS, self.tenant(name), &table, keys, faults);
+                    self.locations.entry(table).or_insert(place);
                 }
-                (Ok(_), _) => faults.push(place.wrong(Wrong::NoTable(room))),
+                (Ok(_), _) => faults.push(place.fault(FaultKind::NoTable(table))),
             }
         }
         if self.tenants.len() > TENANTS_MAX {
-            faults.push(page.place(0).wrong(Wrong::TooManyTenants));
+            faults.push(page.location(0).fault(FaultKind::TooManyTenants));
         }
     }
 
-    fn take_disks(&mut self, page: &Page<'_>, disks: &DeTable<'_>, faults: &mut Vec<Fault>) {
+    fn read_disks(
+        &mut self,
+        page: &SourceFile<'_>,
+        disks: &DeTable<'_>,
+        faults: &mut Vec<ConfigFault>,
+    ) {
         for (key, value) in disks {
-            let place = page.place(key.span().start);
-            let room = format!("disks.{}", key.get_ref());
+            let place = page.location(key.span().start);
+            let table = format!("disks.{}", key.get_ref());
             match (key.get_ref().parse::<DiskName>(), value.get_ref()) {
-                (Err(e), _) => faults.push(place.wrong(Wrong::DiskName(e))),
+                (Err(e), _) => faults.push(place.fault(FaultKind::DiskName(e))),
                 (Ok(name), DeValue::Table(keys)) => {
-                    self.note_places(page, &room, keys);
+                    self.record_locations(page, &table, keys);
                     let disk = self.disks.entry(name);
                     let disk = disk.or_insert_with(WrittenDisk::defaults);
-                    page.take(DISK_KNOBS, disk, &room, keys, faults);
-                    self.places.insert(room, place);
+                    page.read_keys(DISK_KNOBS, disk, &table, keys, faults);
+                    self.locations.insert(table, place);
                 }
-                (Ok(_), _) => faults.push(place.wrong(Wrong::NoTable(room))),
+                (Ok(_), _) => faults.push(place.fault(FaultKind::NoTable(table))),
             }
         }
         if self.disks.len() > DISKS_MAX {
-            faults.push(page.place(0).wrong(Wrong::TooManyDisks));
+            faults.push(page.location(0).fault(FaultKind::TooManyDisks));
         }
     }
 
-    fn note_places(&mut self, page: &Page<'_>, room: &str, keys: &DeTable<'_>) {
+    fn record_locations(&mut self, page: &SourceFile<'_>, table: &str, keys: &DeTable<'_>) {
         for (key, value) in keys {
             let name = key.get_ref();
-            if !page.passes_over(room, name, value.get_ref()) {
-                let place = page.place(key.span().start);
-                self.places.insert(path(room, name), place);
+            if !page.ignores(table, name, value.get_ref()) {
+                let place = page.location(key.span().start);
+                self.locations.insert(key_path(table, name), place);
             } else if let DeValue::String(text) = value.get_ref() {
-                let line = format!("{} = {text:?}", path(room, name));
+                let line = format!("{} = {text:?}", key_path(table, name));
                 self.passed_over.push(line);
             }
         }
@@ -263,7 +296,7 @@ impl Written {
 }
 
 impl WrittenDisk {
-    /// Nothing said: every knob at its default.
+    /// A disk with every knob at its default.
     pub fn defaults() -> WrittenDisk {
         let mut written = WrittenDisk::default();
         set_defaults(DISK_KNOBS, &mut written);
@@ -272,7 +305,7 @@ impl WrittenDisk {
 }
 
 impl WrittenTenant {
-    /// Nothing said: every knob at its default.
+    /// A tenant with every knob at its default.
     pub(super) fn defaults() -> WrittenTenant {
         let mut written = WrittenTenant::default();
         set_defaults(TENANT_KNOBS, &mut written);
@@ -280,19 +313,19 @@ impl WrittenTenant {
     }
 }
 
-/// The tenant that is there when none is named.
+/// The name of the tenant that exists if none is named.
 pub(super) fn default_name() -> TenantName {
     "default".parse().expect("a fixed name that fits")
 }
 
-/// Where a file that a daemon wrote says its version.
+/// The key with which a file that a daemon wrote says its version.
 pub(super) const VERSION_KEY: &str = "version";
 
 /// Tables of tables.
 const FOLDERS: [&str; 2] = ["tenants", "disks"];
 
-fn path(room: &str, name: &str) -> String {
-    format!("{room}.{name}")
+fn key_path(table: &str, name: &str) -> String {
+    format!("{table}.{name}")
 }
 
 fn set_defaults<W>(knobs: &[Knob<W>], written: &mut W) {
@@ -301,7 +334,8 @@ fn set_defaults<W>(knobs: &[Knob<W>], written: &mut W) {
             continue;
         };
         let value = DeValue::parse(default).expect("defaults of the table are TOML");
-        (knob.set)(written, &Said::from_toml(value.get_ref())).expect("defaults of the table fit");
+        (knob.set)(written, &RawValue::from_toml(value.get_ref()))
+            .expect("defaults of the table fit");
     }
 }
 
@@ -314,137 +348,137 @@ enum Author {
 }
 
 /// A file that is being read.
-struct Page<'a> {
+struct SourceFile<'a> {
     file: &'a Path,
     text: &'a str,
     author: Author,
 }
 
-impl Page<'_> {
-    /// What is wrong with its version, if it has one that this release does not read. Version 1 says none.
-    fn wrong_version(&self, table: &DeTable<'_>) -> Option<Fault> {
+impl SourceFile<'_> {
+    /// The fault of the file's version, if this release does not read it. Version 1 says none.
+    fn wrong_version(&self, table: &DeTable<'_>) -> Option<ConfigFault> {
         let said = table.get_key_value(VERSION_KEY);
         let (key, value) = said.filter(|_| self.author == Author::Daemon)?;
-        let found = Said::from_toml(value.get_ref()).count(1, u64::from(u32::MAX));
+        let found = RawValue::from_toml(value.get_ref()).count(1, u64::from(u32::MAX));
         let wrong = match found.map(|found| FileKind::LiveChanges.version(found as u32)) {
-            Ok(read) => Wrong::Version(read.err()?),
-            Err(unfit) => Wrong::Value {
+            Ok(read) => FaultKind::Version(read.err()?),
+            Err(unfit) => FaultKind::Value {
                 key: VERSION_KEY.to_owned(),
                 unfit,
             },
         };
-        Some(self.place(key.span().start).wrong(wrong))
+        Some(self.location(key.span().start).fault(wrong))
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn location(&self, offset: usize) -> SourceLocation {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        Place::Line {
+        SourceLocation::Line {
             file: self.file.to_owned(),
             line,
         }
     }
 
-    fn syntax(&self, error: &toml::de::Error) -> Fault {
+    fn syntax(&self, error: &toml::de::Error) -> ConfigFault {
         let start = error.span().map_or(0, |span| span.start);
-        self.place(start)
-            .wrong(Wrong::Syntax(error.message().to_owned()))
+        self.location(start)
+            .fault(FaultKind::Syntax(error.message().to_owned()))
     }
 
-    /// Whether this is what a daemon before this one wrote down, and this one has no more.
-    fn passes_over(&self, room: &str, name: &str, value: &DeValue<'_>) -> bool {
+    /// Whether an earlier daemon wrote this down and daemons no longer have it.
+    fn ignores(&self, table: &str, name: &str, value: &DeValue<'_>) -> bool {
         let is_simulated = || {
-            let eviction = Said::from_toml(value).eviction();
-            matches!(eviction, Err(Unfit::Simulated(_)))
+            let eviction = RawValue::from_toml(value).eviction();
+            matches!(eviction, Err(ValueError::Simulated(_)))
         };
-        let is_eviction = room.starts_with("tenants.") && name == "eviction";
+        let is_eviction = table.starts_with("tenants.") && name == "eviction";
         self.author == Author::Daemon
-            && (retired(room, name).is_some() || (is_eviction && is_simulated()))
+            && (retired(table, name).is_some() || (is_eviction && is_simulated()))
     }
 
-    fn take<W>(
+    fn read_keys<W>(
         &self,
         knobs: &'static [Knob<W>],
         written: &mut W,
-        room: &str,
+        table: &str,
         keys: &DeTable<'_>,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<ConfigFault>,
     ) {
         for (key, value) in keys {
             let name = key.get_ref().as_ref();
-            if self.passes_over(room, name, value.get_ref()) {
+            if self.ignores(table, name, value.get_ref()) {
                 continue;
             }
             let mut here = knobs
                 .iter()
-                .filter(|knob| knob.room == room || room.contains('.'));
+                .filter(|knob| knob.table == table || table.contains('.'));
             let wrong = match here.find(|knob| knob.name == name) {
-                None => Some(unknown_key(room, name)),
-                Some(knob) => (knob.set)(written, &Said::from_toml(value.get_ref()))
+                None => Some(unknown_key(table, name)),
+                Some(knob) => (knob.set)(written, &RawValue::from_toml(value.get_ref()))
                     .err()
-                    .map(|unfit| Wrong::Value {
-                        key: path(room, name),
+                    .map(|unfit| FaultKind::Value {
+                        key: key_path(table, name),
                         unfit,
                     }),
             };
-            faults.extend(wrong.map(|wrong| self.place(key.span().start).wrong(wrong)));
+            faults.extend(wrong.map(|wrong| self.location(key.span().start).fault(wrong)));
         }
     }
 }
 
-fn unknown_room(room: &str) -> Wrong {
-    let nearest = nearest(room, ROOMS.iter().copied().chain(FOLDERS));
-    Wrong::UnknownRoom {
-        name: room.to_owned(),
+fn unknown_table(table: &str) -> FaultKind {
+    let nearest = nearest(table, TABLES.iter().copied().chain(FOLDERS));
+    FaultKind::UnknownTable {
+        name: table.to_owned(),
         nearest,
-        // A table that is spelt nearly right is meant, whatever knob has its name.
-        home: home_of(room).filter(|_| nearest.is_none()),
+        // If a table is spelt nearly right, the table is meant, even if a knob has its name.
+        home: table_of_knob(table).filter(|_| nearest.is_none()),
     }
 }
 
-pub(super) fn unknown_key(room: &str, name: &str) -> Wrong {
-    if let Some(retired) = retired(room, name) {
-        return Wrong::Retired {
-            key: path(room, name),
+pub(super) fn unknown_key(table: &str, name: &str) -> FaultKind {
+    if let Some(retired) = retired(table, name) {
+        return FaultKind::Retired {
+            key: key_path(table, name),
             instead: retired.instead,
         };
     }
-    let room_of_all = room_of_all(room);
-    let names = knobs().filter(|(_, known)| *known == room_of_all);
+    let knob_table_name = knob_table(table);
+    let names = knobs().filter(|(_, known)| *known == knob_table_name);
     let names = names.map(|(name, _)| name);
-    Wrong::UnknownKey {
-        room: room.to_owned(),
+    FaultKind::UnknownKey {
+        table: table.to_owned(),
         name: name.to_owned(),
         nearest: nearest(name, names),
-        home: home_of(name),
+        home: table_of_knob(name),
     }
 }
 
 /// The knob that stood in that table, if it is retired.
-fn retired(room: &str, name: &str) -> Option<&'static Retired> {
-    let room = room_of_all(room);
+fn retired(table: &str, name: &str) -> Option<&'static RetiredKnob> {
+    let table = knob_table(table);
     let mut retired = RETIRED_KNOBS.iter();
-    retired.find(|knob| knob.room == room && knob.name == name)
+    retired.find(|knob| knob.table == table && knob.name == name)
 }
 
 /// A table's name in the table of knobs.
-fn room_of_all(room: &str) -> String {
-    match room.split_once('.') {
+fn knob_table(table: &str) -> String {
+    match table.split_once('.') {
         Some((folder, _)) => format!("{folder}.NAME"),
-        None => room.to_owned(),
+        None => table.to_owned(),
     }
 }
 
-/// The table that a knob of this name stands in.
-fn home_of(name: &str) -> Option<&'static str> {
+/// The table of the knob of this name.
+fn table_of_knob(name: &str) -> Option<&'static str> {
     let found = knobs().find(|(known, _)| *known == name);
-    found.map(|(_, room)| room)
+    found.map(|(_, table)| table)
 }
 
 /// Every knob's name and table.
 fn knobs() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let daemon = DAEMON_KNOBS.iter().map(|knob| (knob.name, knob.room));
-    let tenant = TENANT_KNOBS.iter().map(|knob| (knob.name, knob.room));
-    let disk = DISK_KNOBS.iter().map(|knob| (knob.name, knob.room));
+    let daemon = DAEMON_KNOBS.iter().map(|knob| (knob.name, knob.table));
+    let tenant = TENANT_KNOBS.iter().map(|knob| (knob.name, knob.table));
+    let disk = DISK_KNOBS.iter().map(|knob| (knob.name, knob.table));
     daemon.chain(tenant).chain(disk)
 }

@@ -1,23 +1,23 @@
-//! What was written: the file's and the command line's words, each of them a value. The table of knobs has the words.
+//! What was written: the values of the file and the command line. The table of knobs has their fields.
 
 use std::collections::BTreeMap;
 
 use sublet_types::{DiskName, TenantName};
 
-use super::faults::Place;
-use super::knobs::{WrittenDisk, WrittenRooms, WrittenTenant};
+use super::faults::SourceLocation;
+use super::knobs::{WrittenDisk, WrittenTables, WrittenTenant};
 
-/// Everything that was said, over the defaults of the table.
+/// Everything that was set, over the defaults of the table.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct WrittenConfig {
     /// Live changes were read over it.
     pub(super) is_changed: bool,
-    /// What live changes say that daemons have no more, as it is written.
+    /// What live changes say that daemons no longer have, as it is written.
     pub(super) passed_over: Vec<String>,
-    /// Of the daemon.
-    pub(super) rooms: WrittenRooms,
+    /// The daemon's tables.
+    pub(super) tables: WrittenTables,
     pub(super) disks: BTreeMap<DiskName, WrittenDisk>,
     pub(super) tenants: BTreeMap<TenantName, WrittenTenant>,
-    /// Where each was said.
-    pub(super) places: BTreeMap<String, Place>,
+    /// Where each value was set.
+    pub(super) locations: BTreeMap<String, SourceLocation>,
 }

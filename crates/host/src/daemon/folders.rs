@@ -1,22 +1,24 @@
-//! The folders where backings may lie that are named while the daemon runs.
+//! The folders for backings that are named while the daemon runs.
 
 use std::path::PathBuf;
 use std::{fs, io};
 
-use sublet_client::messages::{AllowFolder, Difference, DiskFolders, Lasts, VERSION};
+use sublet_client::messages::{
+    AllowFolder, ChangeLifetime, ConfigDifference, DiskFolders, VERSION,
+};
 
 use super::Daemon;
-use super::declined::Declined;
+use super::request_error::RequestError;
 use crate::disk::DiskError;
-use crate::observe::events::{Actor, Cause, EventId};
+use crate::observe::events::{Actor, EventId, PostedEvent};
 
 impl Daemon {
-    /// Where backings may lie that are named while it runs.
+    /// Folders for backings that are named while the daemon runs.
     pub(super) fn allowed_folders(&self) -> Vec<PathBuf> {
         self.disks.allowed()
     }
 
-    /// The same, for its owner.
+    /// The same, for the admin interface.
     pub(crate) fn disk_folders(&self) -> DiskFolders {
         let folders = self.allowed_folders();
         DiskFolders {
@@ -28,8 +30,12 @@ impl Daemon {
         }
     }
 
-    /// Lets backings lie under one folder more, and writes that down where it lasts.
-    pub fn allow_folder(&self, asked: &AllowFolder, by: Actor) -> Result<DiskFolders, Declined> {
+    /// Allows backings under one more folder. If the change lasts, this writes it down.
+    pub fn allow_folder(
+        &self,
+        asked: &AllowFolder,
+        by: Actor,
+    ) -> Result<DiskFolders, RequestError> {
         let folder = PathBuf::from(&asked.folder);
         let refused = |source| DiskError::NoFolder {
             folder: folder.clone(),
@@ -43,25 +49,25 @@ impl Daemon {
         if !facts.is_dir() {
             return Err(refused(io::ErrorKind::NotADirectory.into()).into());
         }
-        if asked.lasts == Lasts::Always && !self.written.disk.allow.contains(&folder) {
-            self.live.keep(|live| live.with_folder(folder.clone()))?;
+        if asked.lasts == ChangeLifetime::Always && !self.written.disk.allow.contains(&folder) {
+            self.live.persist(|live| live.with_folder(folder.clone()))?;
         }
         self.disks.allow(folder.clone());
-        let allowed = Cause::new(EventId::DiskAllowed, asked.lasts.into()).by(by);
+        let allowed = PostedEvent::new(EventId::DiskAllowed, asked.lasts.into()).by(by);
         self.events.post(allowed.saying(folder.display()));
         Ok(self.disk_folders())
     }
 
-    /// Where the folders are not what the config says.
-    pub(super) fn folder_difference(&self) -> Option<Difference> {
+    /// Where the folders differ from the config.
+    pub(super) fn folder_difference(&self) -> Option<ConfigDifference> {
         let shown = |folders: &[PathBuf]| {
             let all: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
             all.join(", ")
         };
         let (now, written) = (self.allowed_folders(), &self.written.disk.allow);
-        let live = self.live.now();
+        let live = self.live.current();
         let mut added = now.iter().filter(|folder| !written.contains(folder));
-        (now != *written).then(|| Difference {
+        (now != *written).then(|| ConfigDifference {
             key: "disk.allow".to_owned(),
             config: shown(written),
             kept: added.all(|folder| live.folders().contains(folder)),

@@ -1,24 +1,24 @@
-//! The daemon as its owner meets it: what it shows, and what it does when asked.
+//! The daemon as the admin interface sees it: what it shows, and what it does on request.
 
-mod copy_desk;
-mod declined;
+mod copy_progress;
 mod disk_removal;
 mod disks;
 mod folders;
-mod no_answer;
 mod policy;
 mod release;
-mod reread;
-mod rereading;
+mod reload;
+mod reload_thread;
+mod request_error;
 mod save_error;
 mod saves;
 mod status;
 mod tenants;
 mod what_if;
+mod what_if_error;
 
-pub use self::declined::Declined;
-pub use self::no_answer::NoAnswer;
+pub use self::request_error::RequestError;
 pub use self::save_error::SaveError;
+pub use self::what_if_error::WhatIfError;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,46 +26,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sublet_frontends::backend::Backend;
 use sublet_types::Bytes;
 
-use self::copy_desk::CopyDesk;
-use self::rereading::Rereading;
-use crate::config::{Config, Loaded};
+use self::copy_progress::CopyProgress;
+use self::reload_thread::ReloadThread;
+use crate::config::{Config, LoadedConfig};
 use crate::disk::Disks;
 use crate::headroom::Headroom;
 use crate::heap;
-use crate::live_changes::Changes;
-use crate::manager::Manager;
+use crate::live_changes_file::LiveChangesFile;
+use crate::manager::MemoryManager;
 use crate::observe::events::Events;
 use crate::observe::process;
-use crate::tenants::Tenants;
+use crate::tenants::TenantRegistry;
 
-/// The daemon as its owner meets it.
+/// The daemon as the admin interface sees it.
 pub struct Daemon {
     backend: Backend,
-    tenants: Tenants,
-    rereading: Rereading,
+    tenants: TenantRegistry,
+    rereading: ReloadThread,
     headroom: Headroom,
-    manager: Manager,
+    manager: MemoryManager,
     disks: Disks,
     /// Memory of the process beside the arena, the stage and the heap.
     fixed: Bytes,
     config: Config,
     written: Config,
     file: Option<PathBuf>,
-    live: Changes,
+    live: LiveChangesFile,
     is_ending: AtomicBool,
-    copying: CopyDesk,
+    copying: CopyProgress,
     events: Events,
 }
 
 impl Daemon {
-    /// A daemon of which everything is in place.
+    /// A daemon with everything in place.
     pub(crate) fn new(
         backend: Backend,
-        tenants: Tenants,
+        tenants: TenantRegistry,
         headroom: Headroom,
-        manager: Manager,
+        manager: MemoryManager,
         disks: Disks,
-        loaded: Loaded,
+        loaded: LoadedConfig,
         events: Events,
     ) -> Daemon {
         let held = backend.store.held();
@@ -75,7 +75,7 @@ impl Daemon {
             live: tenants.live().clone(),
             backend,
             tenants,
-            rereading: Rereading::default(),
+            rereading: ReloadThread::default(),
             headroom,
             manager,
             disks,
@@ -84,38 +84,38 @@ impl Daemon {
             written: loaded.written,
             file: loaded.file,
             is_ending: AtomicBool::new(false),
-            copying: CopyDesk::default(),
+            copying: CopyProgress::default(),
             events,
         }
     }
 
-    /// From now on it only answers, and changes nothing.
+    /// From now on the daemon only answers and changes nothing.
     pub(crate) fn begin_ending(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         self.disks.begin_ending();
     }
 
-    /// Brings what disks took to their backings.
+    /// Writes what disks took to their backings.
     pub(crate) fn drain_disks(&self) {
         self.disks.drain();
     }
 
-    /// Writes what holds over a change that was refused.
-    pub(crate) fn settle_changes(&self) {
-        self.live.settle();
+    /// Writes down what holds, over a change that was refused.
+    pub(crate) fn reconcile_changes(&self) {
+        self.live.reconcile();
     }
 
-    /// Lets the clients of all disks go, and ends each.
+    /// Disconnects the clients of all disks, and ends each disk.
     pub(crate) fn end_disks(&self) {
         self.disks.end();
     }
 
-    /// What happened, and what comes.
+    /// The daemon's events.
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// Whether it changes nothing any more.
+    /// Whether the daemon no longer changes anything.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }

@@ -1,20 +1,20 @@
 //! The daemon's policy, as its owner sees and changes it.
 
 use sublet_client::messages::{
-    ChangePolicy, Difference, Explained, Lasts, MemoryMove, Policies, PolicyDecision, PolicyKnob,
-    PolicyStatus, RuleStatus, VERSION,
+    ChangeLifetime, ChangePolicy, ConfigDifference, MemoryMove, Policies, PolicyDecision,
+    PolicyExplanation, PolicyKnob, PolicyStatus, RuleStatus, VERSION,
 };
-use sublet_policy::catalogue::{CATALOGUE, Choice, Entry};
-use sublet_policy::moved::{Move, Place};
+use sublet_policy::catalogue::{CATALOGUE, PolicyChoice, PolicyEntry};
+use sublet_policy::transfers::{Holder, MemoryTransfer};
 use sublet_types::{Pages, TenantName};
 
 use super::Daemon;
-use super::declined::Declined;
+use super::request_error::RequestError;
 use crate::config::PolicyChange;
 use crate::manager;
-use crate::observe::events::{Actor, Cause, Event, EventId, Happened};
+use crate::observe::events::{Actor, Event, EventId, PolicyOutcome, PostedEvent};
 
-/// Decisions in one answer.
+/// The most decisions in one answer.
 const TOLD_MAX: usize = 50;
 
 impl Daemon {
@@ -24,35 +24,47 @@ impl Daemon {
         Policies {
             version: VERSION,
             current: choice.entry().name.to_owned(),
-            policies: CATALOGUE.iter().map(|entry| told(entry, &choice)).collect(),
+            policies: CATALOGUE
+                .iter()
+                .map(|entry| policy_status(entry, &choice))
+                .collect(),
         }
     }
 
-    /// Has another policy decide, and writes it down where it lasts.
-    pub fn change_policy(&self, change: &ChangePolicy, by: Actor) -> Result<Policies, Declined> {
+    /// Puts another policy in force. If the change lasts, this writes it down.
+    pub fn change_policy(
+        &self,
+        change: &ChangePolicy,
+        by: Actor,
+    ) -> Result<Policies, RequestError> {
         let choice = manager::choice(&change.name, &change.knobs)?;
-        let turn = self.live.turn()?;
-        if change.lasts == Lasts::Always {
+        let turn = self.live.lock()?;
+        if change.lasts == ChangeLifetime::Always {
             let policy = PolicyChange {
                 name: change.name.clone(),
                 knobs: change.knobs.clone(),
             };
-            turn.keep(|live| live.with_policy(policy))?;
+            turn.persist(|live| live.with_policy(policy))?;
         }
-        let changed = Cause::new(EventId::PolicyChanged, change.lasts.into()).by(by);
+        let changed = PostedEvent::new(EventId::PolicyChanged, change.lasts.into()).by(by);
         self.events.post(changed.saying(in_full(&choice)));
         self.manager.change(choice);
         drop(turn);
         Ok(self.policies())
     }
 
-    /// What was decided about a tenant until then, the latest first. Of one that was removed as long as the log has it.
-    pub fn explain(&self, name: &TenantName, until: u64) -> Result<Explained, Declined> {
-        let (told, since) = self.events.about(name, until, TOLD_MAX);
+    /// What was decided about a tenant until then, the latest first. Decisions about a removed tenant are there as long
+    /// as the log has them.
+    pub fn explain(
+        &self,
+        name: &TenantName,
+        until: u64,
+    ) -> Result<PolicyExplanation, RequestError> {
+        let (told, since) = self.events.policy_events(name, until, TOLD_MAX);
         if told.is_empty() {
             self.tenant(name)?;
         }
-        Ok(Explained {
+        Ok(PolicyExplanation {
             version: VERSION,
             since: Some(since),
             decisions: told.iter().filter_map(|event| decision(event)).collect(),
@@ -61,15 +73,15 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// Whether another policy decides than the config says, or with other knobs.
-    pub(super) fn policy_difference(&self) -> Option<Difference> {
+    /// Whether the policy in force differs from the config, or has other knobs.
+    pub(super) fn policy_difference(&self) -> Option<ConfigDifference> {
         let written = self.written.policy.choice().ok()?;
         let now = self.manager.choice();
-        let kept = self.live.now().policy().is_some_and(|kept| {
+        let kept = self.live.current().policy().is_some_and(|kept| {
             let kept = manager::choice(&kept.name, &kept.knobs);
             kept.is_ok_and(|kept| in_full(&kept) == in_full(&now))
         });
-        (in_full(&now) != in_full(&written)).then(|| Difference {
+        (in_full(&now) != in_full(&written)).then(|| ConfigDifference {
             key: "policy".to_owned(),
             config: in_full(&written),
             now: in_full(&now),
@@ -77,8 +89,8 @@ impl Daemon {
         })
     }
 
-    /// Which policy is in force, and what it leaves over or would like to have.
-    pub(super) fn rule(&self) -> RuleStatus {
+    /// Which policy is in force, what it leaves over, and what it would like to have.
+    pub(super) fn rule_status(&self) -> RuleStatus {
         let targets = self.manager.targets();
         let wanted: Pages = targets.tenants.iter().map(|target| target.wanted).sum();
         RuleStatus {
@@ -93,14 +105,14 @@ impl Daemon {
 }
 
 /// A policy with the value of each knob: `smart-alloc p=0.75 …`.
-fn in_full(choice: &Choice) -> String {
+fn in_full(choice: &PolicyChoice) -> String {
     let knobs = choice
         .values()
         .map(|(knob, value)| format!(" {}={value}", knob.name));
     choice.entry().name.to_owned() + &knobs.collect::<String>()
 }
 
-fn told(entry: &Entry, choice: &Choice) -> PolicyStatus {
+fn policy_status(entry: &PolicyEntry, choice: &PolicyChoice) -> PolicyStatus {
     let in_force = entry.name == choice.entry().name;
     let value = |name: &str| {
         let mut values = choice.values().filter(|_| in_force);
@@ -108,7 +120,7 @@ fn told(entry: &Entry, choice: &Choice) -> PolicyStatus {
             .find(|(knob, _)| knob.name == name)
             .map(|(_, value)| value)
     };
-    let knob = |knob: &sublet_policy::catalogue::Knob| PolicyKnob {
+    let knob = |knob: &sublet_policy::catalogue::PolicyKnobSpec| PolicyKnob {
         name: knob.name.to_owned(),
         unit: knob.unit.to_string(),
         value: value(knob.name).unwrap_or(knob.default),
@@ -129,20 +141,20 @@ fn told(entry: &Entry, choice: &Choice) -> PolicyStatus {
 fn decision(event: &Event) -> Option<PolicyDecision> {
     let record = event.policy()?;
     let (targets, held) = match &record.what {
-        Happened::Decided(decided) => ((decided.before, decided.after), None),
-        Happened::Lost(loss) => ((None, None), Some(*loss)),
+        PolicyOutcome::Decided(decided) => ((decided.before, decided.after), None),
+        PolicyOutcome::Lost(loss) => ((None, None), Some(*loss)),
     };
-    let moved = |one: &Move<TenantName>| MemoryMove {
+    let moved = |one: &MemoryTransfer<TenantName>| MemoryMove {
         place: match &one.place {
-            Place::Tenant(_) => "tenant",
-            Place::Free => "free",
-            Place::Host => "host",
-            Place::Others => "others",
+            Holder::Tenant(_) => "tenant",
+            Holder::Free => "free",
+            Holder::Host => "host",
+            Holder::Others => "others",
         }
         .to_owned(),
         tenant: match &one.place {
-            Place::Tenant(name) => Some(name.clone()),
-            Place::Free | Place::Host | Place::Others => None,
+            Holder::Tenant(name) => Some(name.clone()),
+            Holder::Free | Holder::Host | Holder::Others => None,
         },
         amount: one.pages.bytes(),
     };

@@ -1,24 +1,24 @@
-//! Memory that its owner asks back.
+//! Memory that the owner asks back.
 
 use std::time::Duration;
 
 use sublet_client::messages::{ReleaseReport, ReleaseRequest, VERSION};
 
 use super::Daemon;
-use super::declined::{Declined, HOLD_MAX};
-use crate::headroom::Order;
-use crate::observe::events::{Actor, Object, Why};
+use super::request_error::{HOLD_MAX, RequestError};
+use crate::headroom::ReleaseOrder;
+use crate::observe::events::{Actor, EventReason, EventSubject};
 
 impl Daemon {
-    /// Gives memory back; ready when the last block has left.
+    /// Gives memory back to the host. The future is ready when the last block has left.
     pub async fn release(
         &self,
         request: &ReleaseRequest,
         by: Actor,
-    ) -> Result<ReleaseReport, Declined> {
+    ) -> Result<ReleaseReport, RequestError> {
         let hold = Duration::from_millis(request.hold_millis);
         if hold > HOLD_MAX {
-            return Err(Declined::Hold);
+            return Err(RequestError::Hold);
         }
         request.amount.of_a_block_or_more()?;
         let tenant = request
@@ -26,7 +26,7 @@ impl Daemon {
             .as_ref()
             .map(|name| self.tenants.find(name))
             .transpose()?;
-        let order = Order {
+        let order = ReleaseOrder {
             amount: request.amount,
             mode: request.mode,
             tenant: tenant.map(|figures| figures.id),
@@ -34,8 +34,12 @@ impl Daemon {
             by,
         };
         let took = self.headroom.release(order).await?;
-        let object = request.tenant.clone().map_or(Object::None, Object::Tenant);
-        self.events.post(took.event(Why::ByHand).to(object).by(by));
+        let object = request
+            .tenant
+            .clone()
+            .map_or(EventSubject::None, EventSubject::Tenant);
+        self.events
+            .post(took.event(EventReason::ByHand).to(object).by(by));
         Ok(ReleaseReport {
             version: VERSION,
             mode: took.mode,

@@ -9,10 +9,10 @@ use sublet_types::TenantName;
 /// Why a tenant was not saved or restored. Nothing was changed, and no file is left.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
-    /// A path that depends on where the daemon was started.
-    #[error("{} is not a path from the root on", .0.display())]
+    /// The path depends on where the daemon was started.
+    #[error("{} is not an absolute path", .0.display())]
     Relative(PathBuf),
-    /// What is there stays.
+    /// There is a file already, and it stays.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
     /// The file cannot be made or written.
@@ -31,10 +31,10 @@ pub enum SaveError {
         /// Why.
         source: io::Error,
     },
-    /// A folder, a pipe, a device.
+    /// It is a folder, a pipe or a device.
     #[error("{} is no file", .0.display())]
     NoFile(PathBuf),
-    /// What the file says is wrong, or has no place here.
+    /// What the file says is wrong, or does not fit here.
     #[error("{}: {source}", path.display())]
     Refused {
         /// Which file.
@@ -42,7 +42,7 @@ pub enum SaveError {
         /// Why.
         source: RestoreError,
     },
-    /// Nobody could use the pages.
+    /// No program could use the pages.
     #[error("tenant {0} has no ring, so that no program could use the pages")]
     NoRing(TenantName),
     /// Persistent pages need a place on disk.
@@ -59,7 +59,7 @@ pub enum SaveError {
     /// A frozen tenant takes no pages.
     #[error("tenant {0} is frozen and takes no pages")]
     Frozen(TenantName),
-    /// An earlier restore's pools were not taken over yet.
+    /// Programs have not yet taken over the pools of an earlier restore.
     #[error("{waiting} restored pools of tenant {name} still wait for their program")]
     Waiting {
         /// Which tenant.
@@ -67,20 +67,20 @@ pub enum SaveError {
         /// How many.
         waiting: usize,
     },
-    /// Its program lets go of the pages.
+    /// The tenant's program gives the pages up.
     #[error("tenant {0} was not saved: {PoolEnded}")]
     Ended(TenantName),
-    /// One at a time.
+    /// Another save or restore of the tenant is under way.
     #[error("tenant {0} is being saved or restored")]
     Busy(TenantName),
-    /// The store has no place for one thread more.
+    /// The store has no room for one more thread.
     #[error(transparent)]
     TooManyWorkers(#[from] TooManyWorkers),
 }
 
 impl SaveError {
-    /// As of a tenant: where its pool ended, that is no fault of the file.
-    pub(super) fn of(self, name: &TenantName) -> SaveError {
+    /// The error as one of a tenant: if its pool ended, that is not a fault of the file.
+    pub(super) fn for_tenant(self, name: &TenantName) -> SaveError {
         match self {
             SaveError::Write { source, .. } if is_pool_ended(&source) => {
                 SaveError::Ended(name.clone())

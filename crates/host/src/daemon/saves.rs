@@ -1,4 +1,4 @@
-//! Save files: a tenant's persistent pools and their pages, written by the daemon and read again.
+//! Save files: the daemon writes a tenant's persistent pools and their pages to a file, and reads them again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek};
@@ -11,42 +11,42 @@ use std::time::Instant;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use sublet_client::messages::{
-    CopyReport, CopyStatus, Copying, Grants, RestoreFile, TenantStatus, VERSION,
+    CopyKind, CopyReport, CopyStatus, GrantSource, RestoreFile, TenantStatus, VERSION,
 };
 use sublet_frontends::ring::serve::Group;
 use sublet_store::{RestoreError, RestoredPools, SavedGrants, SavedPool, Spill, Worker};
-use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName};
+use sublet_types::{Bytes, FreezeState, PAGE_BYTES, PoolId, Second, TenantId, TenantName};
 
 use super::Daemon;
-use super::copy_desk::Counted;
-use super::declined::Declined;
+use super::copy_progress::CountingIo;
+use super::request_error::RequestError;
 use super::save_error::SaveError;
-use crate::observe::events::{Actor, Amount, Cause, EventId, Why};
+use crate::observe::events::{Actor, EventAmount, EventId, EventReason, PostedEvent};
 
-/// What a page takes in a save file beside its bytes.
+/// Bytes that a page takes in a save file beside its content.
 const PAGE_EXTRA_BYTES: u64 = 33;
 
-/// Pools of a save file, and those that stand for them now.
-type Restored = Vec<(SavedPool, PoolId)>;
+/// Pools of a save file, and the pools that stand for them now.
+type RestoredPoolIds = Vec<(SavedPool, PoolId)>;
 
-/// Read or written at once.
+/// Bytes that are read or written at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
 impl Daemon {
-    /// Refuses a tenant's new pages from now on, or takes them again; until the daemon ends.
-    pub fn freeze_tenant(
+    /// Refuses a tenant's new pages from now on, or takes them again. This holds until the daemon ends.
+    pub fn set_freeze_state(
         &self,
         name: &TenantName,
-        frozen: bool,
+        state: FreezeState,
         by: Actor,
-    ) -> Result<TenantStatus, Declined> {
+    ) -> Result<TenantStatus, RequestError> {
         let id = self.tenants.find(name)?.id;
-        self.backend.store.freeze(id, frozen);
-        let id = match frozen {
-            true => EventId::TenantFrozen,
-            false => EventId::TenantThawed,
+        self.backend.store.set_freeze_state(id, state);
+        let id = match state {
+            FreezeState::Frozen => EventId::TenantFrozen,
+            FreezeState::Thawed => EventId::TenantThawed,
         };
-        let event = Cause::new(id, Why::UntilRestart).to_tenant(name);
+        let event = PostedEvent::new(id, EventReason::UntilRestart).to_tenant(name);
         self.events.post(event.by(by));
         self.tenant(name)
     }
@@ -57,24 +57,24 @@ impl Daemon {
         name: &TenantName,
         file: &Path,
         by: Actor,
-    ) -> Result<CopyReport, Declined> {
+    ) -> Result<CopyReport, RequestError> {
         let began = Instant::now();
         let figures = self.tenants.find(name)?;
         check_path(file)?;
         let (pages, worker) = (&figures.pages, self.copier()?);
         let of = (pages.used.0 + pages.on_disk.0) * (PAGE_BYTES + PAGE_EXTRA_BYTES);
-        let begun = begun(Copying::Save, name, file, Bytes(of));
-        let (_turn, done) = self.copying.take(begun)?;
+        let begun = initial_status(CopyKind::Save, name, file, Bytes(of));
+        let (_turn, done) = self.copying.begin(begun)?;
         let pools = self.backend.store.pools(figures.id).into_iter();
         let pools = pools.filter(|(_, flags)| flags.persistent).count() as u64;
         let saved = save(&worker, figures.id, file, Arc::clone(&done));
-        let pages = saved.map_err(|error| error.of(name))?;
-        let saved = Cause::new(EventId::TenantSaved, Why::ByHand).to_tenant(name);
-        let saved = saved.by(by).of(Amount::Pages(pages));
+        let pages = saved.map_err(|error| error.for_tenant(name))?;
+        let saved = PostedEvent::new(EventId::TenantSaved, EventReason::ByHand).to_tenant(name);
+        let saved = saved.by(by).of(EventAmount::Pages(pages));
         self.events.post(saved.saying(file.display()));
         Ok(CopyReport {
             version: VERSION,
-            copying: Copying::Save,
+            copying: CopyKind::Save,
             tenant: name.clone(),
             file: file.display().to_string(),
             pools,
@@ -85,69 +85,63 @@ impl Daemon {
         })
     }
 
-    /// Makes the persistent pools of a save file anew. They wait for programs that make pools of the same flags at
-    /// the tenant's rings.
+    /// Makes the persistent pools of a save file again. They wait for programs that make pools of the same flags at the
+    /// tenant's rings.
     pub fn restore_tenant(
         &self,
         name: &TenantName,
         asked: &RestoreFile,
         by: Actor,
-    ) -> Result<CopyReport, Declined> {
+    ) -> Result<CopyReport, RequestError> {
         let (began, path) = (Instant::now(), Path::new(&asked.file));
         let id = self.tenants.find(name)?.id;
         check_path(path)?;
         let (mut file, size) = open(path)?;
-        let begun = begun(Copying::Restore, name, path, Bytes(2 * size));
-        let (_turn, done) = self.copying.take(begun)?;
-        // Only in its turn: a restore before it leaves pools that wait.
+        let begun = initial_status(CopyKind::Restore, name, path, Bytes(2 * size));
+        let (_turn, done) = self.copying.begin(begun)?;
+        // Check this only in turn, because an earlier restore leaves pools that wait.
         let rings = self.rings_to_restore(name, id)?;
         let worker = self.copier()?;
-        let refused = |source| SaveError::Refused {
-            path: path.to_owned(),
-            source,
-        };
-        // Read to its end first: what is damaged displaces nothing.
-        let facts = worker.check_save(counted(&file, &done)).map_err(refused)?;
+        // Reads the file to its end first, so that a damaged file displaces nothing.
+        let facts = worker
+            .check_save(counting_reader(&file, &done))
+            .map_err(|source| refused(path, source))?;
         file.rewind()
-            .map_err(RestoreError::Unreadable)
-            .map_err(refused)?;
+            .map_err(|error| refused(path, RestoreError::Unreadable(error)))?;
         if facts.pools.iter().any(|pool| pool.flags.persistent) && rings.settings.spill.is_none() {
             return Err(SaveError::NoSpill(name.clone()).into());
         }
+        let grants = (asked.grants == GrantSource::Saved).then_some(facts.grants);
+        warn_of_eviction(name, grants);
         let now = self.backend.clock.now();
         let restore = || {
-            let (mut unmade, wanted) = (None, RestoredPools::Persistent);
-            let mut spill = |pool: &SavedPool| spill_for(&rings, pool, &mut unmade);
-            let restored = worker.import(id, counted(&file, &done), now, wanted, &mut spill);
-            restored.map_err(|source| match unmade {
-                Some(source) => SaveError::Spill {
-                    name: name.clone(),
-                    source,
-                },
-                None => refused(source),
+            let save = counting_reader(&file, &done);
+            import(&worker, id, save, now, &rings).map_err(|error| match error {
+                ImportError::Refused(source) => RequestError::from(refused(path, source)),
+                ImportError::Spill(source) => {
+                    let name = name.clone();
+                    RequestError::from(SaveError::Spill { name, source })
+                }
             })
         };
-        let undo = |restored: Restored| {
+        let undo = |restored: RestoredPoolIds| {
             for (_, pool) in restored {
                 worker.destroy_pool(id, pool, now);
             }
         };
-        let grants = (asked.grants == Grants::Saved).then_some(facts.grants);
-        warn_of_eviction(name, grants);
-        let restore = || restore().map_err(Declined::from);
         let restored = self
             .tenants
             .while_granted(name, grants, by, restore, undo)?;
         let pools = restored.len() as u64;
         for (saved, pool) in restored {
-            rings.restored.add(pool, saved.flags);
+            rings.unclaimed_pools.add(pool, saved.flags);
         }
-        let told = Cause::new(EventId::TenantRestored, Why::ByHand).to_tenant(name);
-        let told = told.by(by).of(Amount::Pages(facts.pages));
-        self.events.post(told.saying(path.display()));
+        let event = PostedEvent::new(EventId::TenantRestored, EventReason::ByHand).to_tenant(name);
+        let event = event.by(by).of(EventAmount::Pages(facts.pages));
+        self.events.post(event.saying(path.display()));
         Ok(CopyReport {
             version: VERSION,
-            copying: Copying::Restore,
+            copying: CopyKind::Restore,
             tenant: name.clone(),
             file: path.display().to_string(),
             pools,
@@ -159,7 +153,7 @@ impl Daemon {
     }
 
     /// Ends restored pools that no program has taken over.
-    pub fn discard_restored(&self, name: &TenantName) -> Result<TenantStatus, Declined> {
+    pub fn discard_restored(&self, name: &TenantName) -> Result<TenantStatus, RequestError> {
         let id = self.tenants.find(name)?.id;
         let rings = self
             .tenants
@@ -167,7 +161,7 @@ impl Daemon {
             .and_then(|service| service.rings.as_ref());
         if let Some(rings) = rings {
             let (worker, now) = (self.copier()?, self.backend.clock.now());
-            for pool in rings.restored.take_all() {
+            for pool in rings.unclaimed_pools.take_all() {
                 worker.destroy_pool(id, pool, now);
             }
         }
@@ -184,7 +178,7 @@ impl Daemon {
         if self.backend.store.is_frozen(id) {
             return Err(SaveError::Frozen(name.clone()));
         }
-        match rings.restored.len() {
+        match rings.unclaimed_pools.len() {
             0 => Ok(rings),
             waiting => Err(SaveError::Waiting {
                 name: name.clone(),
@@ -198,7 +192,7 @@ impl Daemon {
     }
 }
 
-fn begun(copying: Copying, tenant: &TenantName, file: &Path, of: Bytes) -> CopyStatus {
+fn initial_status(copying: CopyKind, tenant: &TenantName, file: &Path, of: Bytes) -> CopyStatus {
     CopyStatus {
         copying,
         tenant: tenant.clone(),
@@ -215,8 +209,8 @@ fn check_path(path: &Path) -> Result<(), SaveError> {
     }
 }
 
-/// Writes a new file for the daemon's eyes only. It has its name when all of it is on the disk, so that a daemon that
-/// ends before leaves none that looks whole. One that failed does not stay.
+/// Writes a new file that only the daemon's user may read. The file gets its name when all of it is on the disk. So a
+/// daemon that ends before leaves no file that looks whole. A file that failed does not stay.
 fn save(
     worker: &Worker,
     id: TenantId,
@@ -230,16 +224,16 @@ fn save(
             source,
         },
     };
-    // Known before hours of writing.
+    // Check this before hours of writing.
     if path.symlink_metadata().is_ok() {
         return Err(SaveError::Exists(path.to_owned()));
     }
     let part = part_of(path);
     let file = new_part(&part).map_err(unwritten)?;
-    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Counted { inner: &file, done });
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, CountingIo { inner: &file, done });
     let saved = worker.export(id, &mut out).and_then(|pages| {
         file.sync_all()?;
-        give_name(&part, path)?;
+        rename_to_final(&part, path)?;
         Ok(pages)
     });
     if saved.is_err() {
@@ -248,14 +242,14 @@ fn save(
     saved.map_err(unwritten)
 }
 
-/// What a save file is called until it is whole.
+/// The name of a save file until it is whole.
 fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     part.into()
 }
 
-/// A new file in the place of one that a daemon left which ended too soon.
+/// A new file. It replaces one that an earlier daemon left because it ended too soon.
 fn new_part(part: &Path) -> io::Result<File> {
     match fs::remove_file(part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -268,10 +262,10 @@ fn new_part(part: &Path) -> io::Result<File> {
         .open(part)
 }
 
-/// Gives a whole file its name, unless that is another's by now.
-fn give_name(part: &Path, path: &Path) -> io::Result<()> {
+/// Gives a whole file its name, unless another file has that name by now.
+fn rename_to_final(part: &Path, path: &Path) -> io::Result<()> {
     match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
-        // Not every file system knows the flag; a link never replaces either.
+        // Not every file system knows the flag. A link does not replace a file either.
         Err(Errno::INVAL | Errno::NOSYS) => {
             fs::hard_link(part, path)?;
             fs::remove_file(part)?;
@@ -286,7 +280,7 @@ fn give_name(part: &Path, path: &Path) -> io::Result<()> {
     synced
 }
 
-/// Opens a file, and nothing that would be waited for. Its size, too.
+/// Opens a file and returns it with its size. Never opens what would block.
 fn open(path: &Path) -> Result<(File, u64), SaveError> {
     let unread = |source| SaveError::Read {
         path: path.to_owned(),
@@ -304,12 +298,42 @@ fn open(path: &Path) -> Result<(File, u64), SaveError> {
     }
 }
 
-fn counted<'a>(file: &'a File, done: &Arc<AtomicU64>) -> impl Read + 'a {
+fn counting_reader<'a>(file: &'a File, done: &Arc<AtomicU64>) -> impl Read + 'a {
     let done = Arc::clone(done);
-    BufReader::with_capacity(BUFFER_BYTES, Counted { inner: file, done })
+    BufReader::with_capacity(BUFFER_BYTES, CountingIo { inner: file, done })
 }
 
-/// A spill file for a pool that needs one; why it cannot be made goes to `unmade`.
+/// Why the pools of a save file were not made.
+enum ImportError {
+    /// The store refused the file.
+    Refused(RestoreError),
+    /// A spill file could not be made.
+    Spill(io::Error),
+}
+
+/// Makes the persistent pools of a save file again.
+fn import(
+    worker: &Worker,
+    id: TenantId,
+    save: impl Read,
+    now: Second,
+    rings: &Group,
+) -> Result<RestoredPoolIds, ImportError> {
+    let mut unmade = None;
+    let mut spill = |pool: &SavedPool| spill_for(rings, pool, &mut unmade);
+    let restored = worker.import(id, save, now, RestoredPools::Persistent, &mut spill);
+    restored.map_err(|source| match unmade {
+        Some(source) => ImportError::Spill(source),
+        None => ImportError::Refused(source),
+    })
+}
+
+fn refused(path: &Path, source: RestoreError) -> SaveError {
+    let path = path.to_owned();
+    SaveError::Refused { path, source }
+}
+
+/// A spill file for a pool that needs one. The reason why it cannot be made goes to `unmade`.
 fn spill_for(
     rings: &Group,
     pool: &SavedPool,
@@ -318,10 +342,11 @@ fn spill_for(
     if !pool.flags.persistent {
         return None;
     }
-    let made = rings.settings.spill.as_ref()?.make();
+    let made = rings.settings.spill.as_ref()?.create();
     made.map_err(|error| *unmade = Some(error)).ok()
 }
-/// Says where a file names an eviction that daemons have no more.
+
+/// Warns if a file names an eviction that daemons no longer have.
 fn warn_of_eviction(name: &TenantName, grants: Option<SavedGrants>) {
     if let Some(SavedGrants {
         eviction,
@@ -329,6 +354,6 @@ fn warn_of_eviction(name: &TenantName, grants: Option<SavedGrants>) {
         ..
     }) = grants
     {
-        tracing::warn!(tenant = %name, eviction = gone, given = %eviction, "the file names an eviction that daemons have no more; the default stands for it");
+        tracing::warn!(tenant = %name, eviction = gone, given = %eviction, "the file names an eviction that daemons no longer have; the default is used");
     }
 }

@@ -1,20 +1,21 @@
-//! What the daemon shows of itself, and where that is not what the config says.
+//! What the daemon shows of itself, and where that differs from the config.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sublet_client::messages::{
-    ArenaStatus, DaemonStatus, Difference, DiskStatus, EvictedStatus, HeadroomStatus, Health,
-    HostStatus, LastRelease, LeaversStatus, PagesStatus, Settings, Status, TenantStatus, VERSION,
+    ArenaStatus, ChangeLifetime, ConfigDifference, DaemonStatus, DiskStatus, EvictedStatus,
+    EvictionsStatus, HeadroomStatus, Health, HostStatus, LastRelease, PagesStatus, Settings,
+    Status, TenantStatus, VERSION,
 };
-use sublet_policy::departures::Departed;
-use sublet_policy::headroom::{Bound, Decision};
+use sublet_policy::eviction_tracker::EvictionStats;
+use sublet_policy::headroom::{ArenaBound, ArenaDecision};
 use sublet_store::TenantFigures;
 use sublet_types::{Bytes, EvictionKind, Pages, TenantName, TenantSettings, Weight};
 
 use super::Daemon;
-use crate::config::{Live, TenantChange};
+use crate::config::{LiveChanges, TenantChange};
 use crate::heap;
-use crate::manager::Leavers;
+use crate::manager::RecentEvictions;
 use crate::observe::process;
 use crate::tenants::service::Service;
 
@@ -48,7 +49,7 @@ impl Daemon {
                 used: arena.used + pages.bytes(),
                 items: arena.items,
             },
-            rule: Some(self.rule()),
+            rule: Some(self.rule_status()),
             changed: self.differences(&tenants, &disks),
             tenants: self.statuses_of(tenants),
             disks,
@@ -59,7 +60,7 @@ impl Daemon {
 
     /// Every setting in force.
     pub fn settings(&self) -> Settings {
-        let mut settings = self.config.shown();
+        let mut settings = self.config.key_values();
         let store = &self.backend.store;
         for (id, granted) in store.all_settings() {
             settings.extend(tenant_settings(&granted, store.eviction(id)));
@@ -73,7 +74,7 @@ impl Daemon {
         }
     }
 
-    /// Whether it is well.
+    /// Whether the daemon is well.
     pub fn health(&self) -> Health {
         Health {
             version: VERSION,
@@ -87,7 +88,7 @@ impl Daemon {
         let allocated = heap::allocated() + self.disks.stage_bytes();
         // The stage is shared, too: with its keeper.
         let shared = process::shared().unwrap_or_default() - self.disks.stage_resident();
-        // Who was given memory may not have touched it yet.
+        // A part of the store that was given memory may not have touched it yet.
         let most = resident - self.backend.store.held() - shared;
         DaemonStatus {
             release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -105,9 +106,10 @@ impl Daemon {
 
     fn headroom_status(&self) -> HeadroomStatus {
         let figures = self.headroom.figures();
-        let (bound, why) = figures
-            .decision
-            .map_or(("starting", "nothing decided yet".into()), said);
+        let (bound, why) = figures.decision.map_or(
+            ("starting", "nothing decided yet".into()),
+            describe_decision,
+        );
         let releases = figures.releases;
         HeadroomStatus {
             bound: bound.to_owned(),
@@ -166,7 +168,7 @@ impl Daemon {
             target: figures.target,
             pages,
             evictions: figures.evictions,
-            evicted: evicted(self.manager.leavers(figures.id)),
+            evicted: evicted(self.manager.recent_evictions(figures.id)),
             reclaimed: figures.reclaimed,
             counters: counters
                 .into_iter()
@@ -193,8 +195,12 @@ impl Daemon {
         }
     }
 
-    /// Where tenants, the policy and disks are not what the config says.
-    fn differences(&self, tenants: &[TenantFigures], disks: &[DiskStatus]) -> Vec<Difference> {
+    /// Where tenants, the policy and disks differ from the config.
+    fn differences(
+        &self,
+        tenants: &[TenantFigures],
+        disks: &[DiskStatus],
+    ) -> Vec<ConfigDifference> {
         let mut all = self.tenant_differences(tenants);
         all.extend(self.policy_difference());
         let of_disks = disks.iter().flat_map(|disk| disk.differences.clone());
@@ -204,8 +210,8 @@ impl Daemon {
         all
     }
 
-    fn tenant_differences(&self, tenants: &[TenantFigures]) -> Vec<Difference> {
-        let live = self.live.now();
+    fn tenant_differences(&self, tenants: &[TenantFigures]) -> Vec<ConfigDifference> {
+        let live = self.live.current();
         let written = self.written.tenants.iter();
         let written: BTreeMap<_, _> = written.map(|t| (&t.settings.name, t)).collect();
         let mut all = removed_tenants(&live, tenants);
@@ -216,15 +222,15 @@ impl Daemon {
                 all.extend(self.added_tenant(&live, &now.name));
             }
             let (config, written) = config.map_or_else(
-                || (unsaid(&now.name), EvictionKind::default()),
+                || (unconfigured_tenant(&now.name), EvictionKind::default()),
                 |tenant| (tenant.settings.clone(), tenant.eviction),
             );
             let config = tenant_settings(&config, written);
-            let kept = kept_settings(&now.name, &live.change(&now.name));
+            let kept = persisted_settings(&now.name, &live.change(&now.name));
             for (key, now) in tenant_settings(now, eviction) {
                 let config = config.get(&key).cloned().unwrap_or_default();
                 if config != now {
-                    all.push(Difference {
+                    all.push(ConfigDifference {
                         kept: kept.get(&key) == Some(&now),
                         key,
                         config,
@@ -236,41 +242,45 @@ impl Daemon {
         all
     }
 
-    /// A tenant that the config does not have; nothing of one that only comes and goes with its disk.
-    fn added_tenant(&self, live: &Live, name: &TenantName) -> Option<Difference> {
-        let kept = live.change(name).added;
-        let stands_alone = kept || self.disks.disks_of(name).is_empty();
-        stands_alone.then(|| tenant_difference(name, "added", kept))
+    /// The difference of a tenant that the config does not have. `None` for a tenant that only comes and goes with its
+    /// disk.
+    fn added_tenant(&self, live: &LiveChanges, name: &TenantName) -> Option<ConfigDifference> {
+        let lasts = match live.change(name).added {
+            true => ChangeLifetime::Always,
+            false => ChangeLifetime::UntilRestart,
+        };
+        let stands_alone = lasts == ChangeLifetime::Always || self.disks.disks_of(name).is_empty();
+        stands_alone.then(|| tenant_difference(name, "added", lasts))
     }
 }
 
 /// Tenants that the config does not have either, and that come back with the next start.
-fn removed_tenants(live: &Live, tenants: &[TenantFigures]) -> Vec<Difference> {
+fn removed_tenants(live: &LiveChanges, tenants: &[TenantFigures]) -> Vec<ConfigDifference> {
     let here: BTreeSet<_> = tenants.iter().map(|now| &now.settings.name).collect();
     let removed = live.added().filter(|name| !here.contains(name));
     removed
-        .map(|name| tenant_difference(name, "removed", false))
+        .map(|name| tenant_difference(name, "removed", ChangeLifetime::UntilRestart))
         .collect()
 }
 
-fn evicted(leavers: Leavers) -> LeaversStatus {
-    let status = |departed: Departed| EvictedStatus {
-        age_p50_secs: departed.age.map(|age| age.p50),
-        age_p95_secs: departed.age.map(|age| age.p95),
-        uses_p50: departed.uses.map(|uses| uses.p50),
-        uses_p95: departed.uses.map(|uses| uses.p95),
-        regret: departed.regret,
-        judged: departed.judged,
-        regretted: departed.regretted,
+fn evicted(recent: RecentEvictions) -> EvictionsStatus {
+    let status = |stats: EvictionStats| EvictedStatus {
+        age_p50_secs: stats.age.map(|age| age.p50),
+        age_p95_secs: stats.age.map(|age| age.p95),
+        uses_p50: stats.uses.map(|uses| uses.p50),
+        uses_p95: stats.uses.map(|uses| uses.p95),
+        regret: stats.regret,
+        judged: stats.judged,
+        regretted: stats.regretted,
     };
-    LeaversStatus {
-        pages: leavers.pages.map(status),
-        items: leavers.items.map(status),
+    EvictionsStatus {
+        pages: recent.pages.map(status),
+        items: recent.items.map(status),
     }
 }
 
-/// A tenant of whom the config says nothing.
-fn unsaid(name: &TenantName) -> TenantSettings {
+/// The settings of a tenant that the config does not have.
+fn unconfigured_tenant(name: &TenantName) -> TenantSettings {
     TenantSettings {
         name: name.clone(),
         weight: Weight::default(),
@@ -279,17 +289,17 @@ fn unsaid(name: &TenantName) -> TenantSettings {
     }
 }
 
-/// What became of a tenant that the config does not have.
-fn tenant_difference(name: &TenantName, now: &str, kept: bool) -> Difference {
-    Difference {
+/// What happened to a tenant that the config does not have.
+fn tenant_difference(name: &TenantName, now: &str, lasts: ChangeLifetime) -> ConfigDifference {
+    ConfigDifference {
         key: format!("tenants.{name}"),
         config: "none".to_owned(),
         now: now.to_owned(),
-        kept,
+        kept: lasts == ChangeLifetime::Always,
     }
 }
 
-fn shown(amount: Option<Bytes>) -> String {
+fn amount_or_none(amount: Option<Bytes>) -> String {
     amount.map_or("none".to_owned(), |amount| amount.to_string())
 }
 
@@ -302,14 +312,14 @@ fn tenant_settings(settings: &TenantSettings, eviction: EvictionKind) -> BTreeMa
         eviction: Some(eviction),
         listen: None,
     };
-    kept_settings(&settings.name, &change)
+    persisted_settings(&settings.name, &change)
 }
 
-fn kept_settings(name: &TenantName, change: &TenantChange) -> BTreeMap<String, String> {
+fn persisted_settings(name: &TenantName, change: &TenantChange) -> BTreeMap<String, String> {
     let said = [
         ("weight", change.weight.map(|weight| weight.0.to_string())),
-        ("floor", change.floor.map(shown)),
-        ("ceiling", change.ceiling.map(shown)),
+        ("floor", change.floor.map(amount_or_none)),
+        ("ceiling", change.ceiling.map(amount_or_none)),
         ("eviction", change.eviction.map(|kind| kind.to_string())),
     ];
     let said = said
@@ -320,24 +330,24 @@ fn kept_settings(name: &TenantName, change: &TenantChange) -> BTreeMap<String, S
 }
 
 /// A decision's reason, as a word and as a sentence.
-fn said(decision: Decision) -> (&'static str, String) {
+fn describe_decision(decision: ArenaDecision) -> (&'static str, String) {
     match decision.bound {
-        Bound::Host => (
+        ArenaBound::Host => (
             "host",
             "that is what the host has idle, less the reserve".into(),
         ),
-        Bound::Cgroup => (
+        ArenaBound::Cgroup => (
             "cgroup",
             "that is what the cgroup has left, less its reserve".into(),
         ),
-        Bound::Ceiling => ("ceiling", "the ceiling that was set".into()),
-        Bound::Hold => ("hold", "a release by hand, held".into()),
-        Bound::Floor => (
+        ArenaBound::Ceiling => ("ceiling", "the ceiling that was set".into()),
+        ArenaBound::Hold => ("hold", "a release by hand, held".into()),
+        ArenaBound::Floor => (
             "floor",
             "its floor (arena.floor): the host would need more".into(),
         ),
-        Bound::Growing => ("growing", "it is growing, at its pace".into()),
-        Bound::Braked(signal) => (
+        ArenaBound::Growing => ("growing", "it is growing, at its pace".into()),
+        ArenaBound::Braked(signal) => (
             "braked",
             format!("it would grow, but the host shows {signal:?}").to_lowercase(),
         ),

@@ -1,93 +1,95 @@
-//! What would be, as the daemon's owner asks it.
+//! What-if questions of the daemon's owner.
 
 use std::collections::HashMap;
 
-use sublet_client::messages::{AskWhatIf, VERSION, WhatIf, WhatIfTenant};
-use sublet_policy::catalogue::Choice;
-use sublet_policy::what_if::{self, Change, Granted, Record, Refusal, Replayed};
+use sublet_client::messages::{VERSION, WhatIf, WhatIfQuery, WhatIfTenant};
+use sublet_policy::catalogue::PolicyChoice;
+use sublet_policy::what_if::{
+    self, GrantOutcome, GrantRefusal, HistoryRecord, HoldingChange, PolicyReplay,
+};
 use sublet_types::{Bytes, Pages, TenantId, TenantName};
 
 use super::Daemon;
-use super::declined::Declined;
-use super::no_answer::NoAnswer;
+use super::request_error::RequestError;
+use super::what_if_error::WhatIfError;
 use crate::manager;
 use crate::tenants::TenantsError;
 
-/// What was asked.
-enum Question {
+/// A question.
+enum WhatIfQuestion {
     Hits(TenantName, f64),
     Memory(TenantName, Bytes),
-    Policy(Choice),
+    Policy(PolicyChoice),
 }
 
-impl Question {
-    fn of(asked: &AskWhatIf) -> Result<Question, Declined> {
+impl WhatIfQuestion {
+    fn of(asked: &WhatIfQuery) -> Result<WhatIfQuestion, RequestError> {
         let named = |name: &String| name.parse::<TenantName>();
         let tenant = asked.tenant.as_ref().map(named).transpose();
-        let tenant = tenant.map_err(|_| NoAnswer::NoQuestion)?;
+        let tenant = tenant.map_err(|_| WhatIfError::NoQuestion)?;
         match (tenant, asked.hits, asked.memory, &asked.policy) {
             (Some(tenant), Some(hits), None, None) if hits > 0.0 && hits <= 1.0 => {
-                Ok(Question::Hits(tenant, hits))
+                Ok(WhatIfQuestion::Hits(tenant, hits))
             }
-            (Some(_), Some(hits), None, None) => Err(NoAnswer::NoPart(hits).into()),
-            (Some(tenant), None, Some(memory), None) => Ok(Question::Memory(tenant, memory)),
+            (Some(_), Some(hits), None, None) => Err(WhatIfError::NotAFraction(hits).into()),
+            (Some(tenant), None, Some(memory), None) => Ok(WhatIfQuestion::Memory(tenant, memory)),
             (None, None, None, Some(policy)) => {
                 let knobs = asked.knobs.iter().flat_map(|knobs| knobs.split(','));
                 let knobs: Vec<String> = knobs.map(str::to_owned).collect();
-                Ok(Question::Policy(manager::choice(policy, &knobs)?))
+                Ok(WhatIfQuestion::Policy(manager::choice(policy, &knobs)?))
             }
-            _ => Err(NoAnswer::NoQuestion.into()),
+            _ => Err(WhatIfError::NoQuestion.into()),
         }
     }
 }
 
 impl Daemon {
-    /// What would be for so many hits, with so much memory, or under another policy. Takes up to some seconds of one core
-    /// where there are hundreds of tenants.
-    pub fn what_if(&self, asked: &AskWhatIf) -> Result<WhatIf, Declined> {
-        let question = Question::of(asked)?;
+    /// What would happen for this many hits, with this much memory, or under another policy. With hundreds of tenants
+    /// this takes up to some seconds of one core.
+    pub fn what_if(&self, asked: &WhatIfQuery) -> Result<WhatIf, RequestError> {
+        let question = WhatIfQuestion::of(asked)?;
         let (records, current) = self.manager.records();
-        let past = Past::new(self, &records);
+        let past = RecordedHour::new(self, &records);
         let rule = current.entry().name;
         Ok(match question {
-            Question::Hits(tenant, hits) => {
+            WhatIfQuestion::Hits(tenant, hits) => {
                 let id = self.tenants.find(&tenant)?.id;
                 let granted = what_if::for_hits(&records, &current, id, hits);
-                let told = |refusal| past.refused(refusal, tenant, hits);
-                past.granted(rule, &granted.map_err(told)?)
+                let told = |refusal| past.refusal_error(refusal, tenant, hits);
+                past.granted_reply(rule, &granted.map_err(told)?)
             }
-            Question::Memory(tenant, memory) => {
+            WhatIfQuestion::Memory(tenant, memory) => {
                 let id = self.tenants.find(&tenant)?.id;
                 let granted = what_if::with_memory(&records, &current, id, Pages::of(memory));
-                let told = |refusal| past.refused(refusal, tenant, 1.0);
-                past.granted(rule, &granted.map_err(told)?)
+                let told = |refusal| past.refusal_error(refusal, tenant, 1.0);
+                past.granted_reply(rule, &granted.map_err(told)?)
             }
-            Question::Policy(other) => {
+            WhatIfQuestion::Policy(other) => {
                 let [before, after] =
                     [&current, &other].map(|choice| what_if::replay(&records, choice));
-                past.replayed((rule, &before), (other.entry().name, &after))
+                past.replayed_reply((rule, &before), (other.entry().name, &after))
             }
         })
     }
 }
 
 /// What is known of the last hour.
-struct Past<'a> {
-    records: &'a [Record],
+struct RecordedHour<'a> {
+    records: &'a [HistoryRecord],
     names: HashMap<TenantId, TenantName>,
 }
 
-impl Past<'_> {
-    fn new<'a>(daemon: &Daemon, records: &'a [Record]) -> Past<'a> {
+impl RecordedHour<'_> {
+    fn new<'a>(daemon: &Daemon, records: &'a [HistoryRecord]) -> RecordedHour<'a> {
         let tenants = daemon.backend.store.all_settings().into_iter();
         let names = tenants.map(|(id, settings)| (id, settings.name));
-        Past {
+        RecordedHour {
             records,
             names: names.collect(),
         }
     }
 
-    /// From the first record to the last; a record tells of the minute before it.
+    /// The time from the first record to the last. A record describes the minute before it.
     fn secs(&self) -> u64 {
         let ends = self.records.first().zip(self.records.last());
         let secs = ends.map_or(0, |(first, last)| last.at.0.saturating_sub(first.at.0));
@@ -97,29 +99,34 @@ impl Past<'_> {
         )
     }
 
-    fn refused(&self, refusal: Refusal, tenant: TenantName, wanted: f64) -> Declined {
+    fn refusal_error(
+        &self,
+        refusal: GrantRefusal,
+        tenant: TenantName,
+        wanted: f64,
+    ) -> RequestError {
         let secs = self.secs();
-        Declined::WhatIf(match refusal {
-            Refusal::Unknown => return TenantsError::Unknown(tenant).into(),
-            Refusal::NotMeasured => NoAnswer::NotMeasured(tenant),
-            Refusal::OutOfReach { most, with } => NoAnswer::OutOfReach {
+        RequestError::WhatIf(match refusal {
+            GrantRefusal::Unknown => return TenantsError::Unknown(tenant).into(),
+            GrantRefusal::NotMeasured => WhatIfError::NotMeasured(tenant),
+            GrantRefusal::OutOfReach { most, with } => WhatIfError::OutOfReach {
                 tenant,
                 wanted,
                 most,
                 with,
                 secs,
             },
-            Refusal::Ceiling {
+            GrantRefusal::Ceiling {
                 needs,
                 ceiling,
                 hits,
-            } => NoAnswer::Ceiling {
+            } => WhatIfError::Ceiling {
                 tenant,
                 needs,
                 ceiling,
                 hits,
             },
-            Refusal::NoRoom { needs, most, hits } => NoAnswer::NoRoom {
+            GrantRefusal::NoRoom { needs, most, hits } => WhatIfError::NoRoom {
                 tenant,
                 needs,
                 most,
@@ -128,7 +135,7 @@ impl Past<'_> {
         })
     }
 
-    /// What was counted of a tenant: gets a second, and their part that were hits.
+    /// What was counted of a tenant: gets per second, and the part of them that were hits.
     fn counted(&self, id: TenantId) -> (f64, Option<f64>) {
         let (mut gets, mut hits, mut records) = (0.0, 0.0, 0.0);
         for party in self.records.iter().flat_map(|record| &record.tenants) {
@@ -142,7 +149,7 @@ impl Past<'_> {
         (gets / f64::max(records, 1.0), part)
     }
 
-    /// A tenant's floor as things stand.
+    /// A tenant's floor now.
     fn floor(&self, id: TenantId) -> Bytes {
         let now = self.records.last();
         let mut parties = now.into_iter().flat_map(|record| &record.tenants);
@@ -150,8 +157,8 @@ impl Past<'_> {
         own.map_or(Bytes::ZERO, |party| party.floor.bytes())
     }
 
-    fn granted(&self, rule: &str, granted: &Granted) -> WhatIf {
-        let row = |change: &Change| {
+    fn granted_reply(&self, rule: &str, granted: &GrantOutcome) -> WhatIf {
+        let row = |change: &HoldingChange| {
             let (gets, hits_counted) = self.counted(change.id);
             Some(WhatIfTenant {
                 name: self.names.get(&change.id)?.clone(),
@@ -172,15 +179,19 @@ impl Past<'_> {
             secs: self.secs(),
             free_before: granted.free_before.bytes(),
             free_after: granted.free_after.bytes(),
-            hits_before: of_all(&tenants, |tenant| tenant.hits_before),
-            hits_after: of_all(&tenants, |tenant| tenant.hits_after),
+            hits_before: share_of_all_gets(&tenants, |tenant| tenant.hits_before),
+            hits_after: share_of_all_gets(&tenants, |tenant| tenant.hits_after),
             tenants,
         }
     }
 
-    fn replayed(&self, before: (&str, &Replayed), after: (&str, &Replayed)) -> WhatIf {
+    fn replayed_reply(
+        &self,
+        before: (&str, &PolicyReplay),
+        after: (&str, &PolicyReplay),
+    ) -> WhatIf {
         let both = before.1.tenants.iter().zip(&after.1.tenants);
-        let row = |(before, after): (&what_if::Settled, &what_if::Settled)| {
+        let row = |(before, after): (&what_if::TenantReplay, &what_if::TenantReplay)| {
             Some(WhatIfTenant {
                 name: self.names.get(&before.id)?.clone(),
                 memory_before: before.memory.bytes(),
@@ -206,8 +217,11 @@ impl Past<'_> {
     }
 }
 
-/// The part of all gets of those that are measured.
-fn of_all(tenants: &[WhatIfTenant], part: impl Fn(&WhatIfTenant) -> Option<f64>) -> Option<f64> {
+/// The part of all gets that the measured tenants have.
+fn share_of_all_gets(
+    tenants: &[WhatIfTenant],
+    part: impl Fn(&WhatIfTenant) -> Option<f64>,
+) -> Option<f64> {
     let measured = tenants
         .iter()
         .filter_map(|tenant| Some((tenant.gets, part(tenant)?)));

@@ -1,19 +1,19 @@
-//! What is told of one disk.
+//! The events of one disk.
 
 use sublet_types::DiskSettings;
 
-use crate::observe::events::{Cause, EventId, Events, Object, Why};
+use crate::observe::events::{EventId, EventReason, EventSubject, Events, PostedEvent};
 
-/// Tells what befalls one disk.
+/// Posts the events of one disk.
 #[derive(Clone, Debug)]
 pub(super) struct DiskEvents {
-    disk: Object,
+    disk: EventSubject,
     events: Events,
 }
 
 impl DiskEvents {
     pub(super) fn of(settings: &DiskSettings, events: &Events) -> DiskEvents {
-        let disk = Object::Disk {
+        let disk = EventSubject::Disk {
             name: settings.name.clone(),
             tenant: Some(settings.tenant.clone()),
         };
@@ -23,18 +23,23 @@ impl DiskEvents {
         }
     }
 
-    /// Of no disk, for tests.
+    /// Events of no disk, for tests.
     #[cfg(test)]
     pub(super) fn of_none() -> DiskEvents {
         DiskEvents {
-            disk: Object::None,
+            disk: EventSubject::None,
             events: Events::default(),
         }
     }
 
-    /// Something befalls it.
-    pub(super) fn post(&self, id: EventId, why: Why, more: impl FnOnce(Cause) -> Cause) {
-        let cause = Cause::new(id, why).to(self.disk.clone());
+    /// Posts something that happens to the disk.
+    pub(super) fn post(
+        &self,
+        id: EventId,
+        why: EventReason,
+        more: impl FnOnce(PostedEvent) -> PostedEvent,
+    ) {
+        let cause = PostedEvent::new(id, why).to(self.disk.clone());
         self.events.post(more(cause));
     }
 }

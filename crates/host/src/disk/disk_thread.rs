@@ -1,4 +1,4 @@
-//! A disk's thread: many tasks that each carry one request out at a time, while one engine moves bytes for all.
+//! A disk's thread: many tasks that each carry out one request at a time, while one engine moves bytes for all.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -10,47 +10,53 @@ use std::time::Duration;
 
 use futures_executor::LocalPool;
 use futures_util::task::{LocalSpawn, LocalSpawnExt};
-use sublet_frontends::block::{Fault, Outcome, Request, Verb};
-use sublet_frontends::tenancy::{Doorman, Tenancy};
+use sublet_frontends::block_device::{
+    DiskFault, DiskOperation, DiskOutcome, DiskRequest, ExtentLimit,
+};
+use sublet_frontends::tenancy::{StoreHandle, Tenancy};
 
-use super::answer::Answer;
-use super::backed::Backed;
-use super::engine::Engine;
-use super::figures::Tally;
-use super::inbox::Job;
-use super::ranges::Ranges;
-use super::rooms::Rooms;
+use super::backed_disk::BackedDisk;
+use super::disk_figures::DiskTally;
+use super::disk_queue::{DiskJob, ReadAheadRoom};
+use super::engine::IoEngine;
+use super::range_locks::RangeLocks;
+use super::reply::DiskReply;
+use super::scratch_buffers::ScratchBuffers;
 use super::swap::Swap;
 
-/// Requests of one disk that are worked on side by side.
+/// Requests of one disk that are carried out side by side.
 const TASKS: usize = 64;
 
-/// Of these, tasks that read what nobody waits for.
+/// The most of these tasks that read ahead.
 const AHEAD_TASKS: usize = 8;
 
-/// What the tasks of a disk share. Only its own thread has it.
+/// What the tasks of a disk share. Only the disk's own thread has it.
 pub(super) struct DiskThread {
-    pub(super) disk: Arc<Backed>,
-    pub(super) engine: Engine,
-    pub(super) ranges: Rc<Ranges>,
+    pub(super) disk: Arc<BackedDisk>,
+    pub(super) engine: IoEngine,
+    pub(super) ranges: Rc<RangeLocks>,
     pub(super) tenancy: Tenancy,
-    pub(super) tally: Arc<Tally>,
-    pub(super) rooms: Rooms,
+    pub(super) tally: Arc<DiskTally>,
+    pub(super) scratch: ScratchBuffers,
     idle: RefCell<Vec<Waker>>,
     at_work: Cell<usize>,
-    /// Tasks that read ahead.
+    /// Tasks that read ahead now.
     ahead: Cell<usize>,
 }
 
 impl DiskThread {
-    /// A disk's work on this thread, for a disk whose backing `engine` reads and writes.
-    pub(super) fn new(disk: Arc<Backed>, doorman: &Doorman, engine: Engine) -> Rc<DiskThread> {
+    /// A disk's work on this thread. `engine` reads and writes the disk's backing.
+    pub(super) fn new(
+        disk: Arc<BackedDisk>,
+        store_handle: &StoreHandle,
+        engine: IoEngine,
+    ) -> Rc<DiskThread> {
         Rc::new(DiskThread {
             engine,
             ranges: Rc::default(),
-            tenancy: doorman.open(disk.tenant),
+            tenancy: store_handle.open(disk.tenant),
             tally: disk.tallies.open(),
-            rooms: Rooms::default(),
+            scratch: ScratchBuffers::default(),
             idle: RefCell::new(Vec::with_capacity(TASKS)),
             at_work: Cell::new(0),
             ahead: Cell::new(0),
@@ -58,32 +64,32 @@ impl DiskThread {
         })
     }
 
-    /// Works until the disk's inbox has ended and everything is done.
+    /// Works until the disk's queue has ended and everything is done.
     pub(super) fn run(self: Rc<DiskThread>) -> io::Result<()> {
         let mut pool = LocalPool::new();
-        self.begin(&pool.spawner())?;
+        self.spawn_tasks(&pool.spawner())?;
         while self.at_work.get() > 0 {
             pool.run_until_stalled();
-            let longest = self.engine.turn()?;
+            let longest = self.engine.poll()?;
             if !self.wake_tasks() && longest != Some(Duration::ZERO) && self.at_work.get() > 0 {
-                self.disk.bell.wait(longest)?;
+                self.disk.wakeup.wait(longest)?;
             }
         }
         Ok(())
     }
 
-    /// Begins every task.
-    pub(super) fn begin(self: &Rc<DiskThread>, spawner: &impl LocalSpawn) -> io::Result<()> {
+    /// Starts every task.
+    pub(super) fn spawn_tasks(self: &Rc<DiskThread>, spawner: &impl LocalSpawn) -> io::Result<()> {
         for _ in 0..TASKS {
-            self.employ(spawner, Rc::clone(self).task())?;
+            self.spawn(spawner, Rc::clone(self).run_task())?;
         }
         if self.disk.swap.is_some() {
-            self.employ(spawner, Rc::clone(self).write_behind())?;
+            self.spawn(spawner, Rc::clone(self).write_behind())?;
         }
         Ok(())
     }
 
-    fn employ(
+    fn spawn(
         self: &Rc<DiskThread>,
         spawner: &impl LocalSpawn,
         work: impl Future<Output = ()> + 'static,
@@ -97,27 +103,27 @@ impl DiskThread {
         spawner.spawn_local(body).map_err(io::Error::other)
     }
 
-    /// Wakes as many idle tasks as there are things to do; all of them when everything ends.
+    /// Wakes as many idle tasks as there are jobs, or all of them when everything ends.
     pub(super) fn wake_tasks(&self) -> bool {
         let mut idle = self.idle.borrow_mut();
-        let wanted = match self.disk.inbox.has_ended() {
+        let wanted = match self.disk.queue.has_ended() {
             true => {
-                // Who writes behind may have slept while there was something left to do.
+                // The write-behind task may have slept while something was left to do.
                 self.disk.swap.iter().for_each(Swap::wake);
                 idle.len()
             }
-            false => self.disk.inbox.len(self.may_read_ahead()).min(idle.len()),
+            false => self.disk.queue.len(self.read_ahead_room()).min(idle.len()),
         };
         let from = idle.len() - wanted;
         idle.drain(from..).for_each(Waker::wake);
         wanted > 0
     }
 
-    async fn task(self: Rc<DiskThread>) {
+    async fn run_task(self: Rc<DiskThread>) {
         while let Some(job) = self.next_job().await {
             match job {
-                Job::Asked(request) => self.serve(request).await,
-                Job::Ahead(ahead) => {
+                DiskJob::Request(request) => self.serve(request).await,
+                DiskJob::ReadAhead(ahead) => {
                     self.ahead.set(self.ahead.get() + 1);
                     self.read_ahead(ahead).await;
                     self.ahead.set(self.ahead.get() - 1);
@@ -126,35 +132,38 @@ impl DiskThread {
         }
     }
 
-    fn may_read_ahead(&self) -> bool {
-        self.ahead.get() < AHEAD_TASKS || self.disk.inbox.is_closed()
+    fn read_ahead_room(&self) -> ReadAheadRoom {
+        match self.ahead.get() < AHEAD_TASKS || self.disk.queue.is_closed() {
+            true => ReadAheadRoom::Free,
+            false => ReadAheadRoom::Taken,
+        }
     }
 
-    async fn next_job(&self) -> Option<Job> {
-        poll_fn(|turn| match self.disk.inbox.take(self.may_read_ahead()) {
+    async fn next_job(&self) -> Option<DiskJob> {
+        poll_fn(|cx| match self.disk.queue.pop(self.read_ahead_room()) {
             Some(job) => Poll::Ready(Some(job)),
-            None if self.disk.inbox.has_ended() => Poll::Ready(None),
+            None if self.disk.queue.has_ended() => Poll::Ready(None),
             None => {
-                self.idle.borrow_mut().push(turn.waker().clone());
+                self.idle.borrow_mut().push(cx.waker().clone());
                 Poll::Pending
             }
         })
         .await
     }
 
-    async fn serve(&self, mut request: Request) {
+    async fn serve(&self, mut request: DiskRequest) {
         let answer = match self.check(&request) {
-            Ok(()) => self.carry_out(&mut request).await,
-            Err(fault) => Answer::of(Err(fault), std::mem::take(&mut request.buffer)),
+            Ok(()) => self.execute(&mut request).await,
+            Err(fault) => DiskReply::of(Err(fault), std::mem::take(&mut request.buffer)),
         };
         if answer.result.is_err() {
             self.tally.faults.add(1);
         }
-        if request.verb.changes() {
+        if request.operation.changes() {
             self.disk.holes.end_change();
             self.disk.swap.iter().for_each(Swap::end_change);
         }
-        request.to.done(Outcome {
+        request.outcomes.deliver(DiskOutcome {
             token: request.token,
             result: answer.result,
             buffer: answer.buffer,
@@ -162,31 +171,31 @@ impl DiskThread {
         });
     }
 
-    fn check(&self, request: &Request) -> Result<(), Fault> {
+    fn check(&self, request: &DiskRequest) -> Result<(), DiskFault> {
         let shape = self.disk.shape_now();
         shape.check(request.at, request.len)?;
-        match request.verb.changes() && shape.read_only {
-            true => Err(Fault::ReadOnly),
+        match request.operation.changes() && shape.read_only {
+            true => Err(DiskFault::ReadOnly),
             false => Ok(()),
         }
     }
 
-    async fn carry_out(&self, request: &mut Request) -> Answer {
+    async fn execute(&self, request: &mut DiskRequest) -> DiskReply {
         let buffer = std::mem::take(&mut request.buffer);
         let (at, len) = (request.at, request.len);
-        match request.verb {
-            Verb::Read => self.read(at, buffer).await,
-            Verb::Write { lasting } => self.write(at, buffer, lasting).await,
-            Verb::Flush => self.flush(buffer).await,
-            Verb::Trim => self.trim(at, len, buffer).await,
-            Verb::Zero {
-                hole,
-                fast,
-                lasting,
-            } => self.zero(at, len, buffer, hole, fast, lasting).await,
-            Verb::Prefetch => self.prefetch(at, len, buffer),
-            Verb::Extents { one: true } => self.extent(at, len, buffer),
-            Verb::Extents { one: false } => self.extents(at, len, buffer),
+        match request.operation {
+            DiskOperation::Read => self.read(at, buffer).await,
+            DiskOperation::Write { fua } => self.write(at, buffer, fua).await,
+            DiskOperation::Flush => self.flush(buffer).await,
+            DiskOperation::Trim => self.trim(at, len, buffer).await,
+            DiskOperation::Zero(zeroing) => self.zero(at, len, buffer, zeroing).await,
+            DiskOperation::Prefetch => self.prefetch(at, len, buffer),
+            DiskOperation::Extents {
+                limit: ExtentLimit::One,
+            } => self.extent(at, len, buffer),
+            DiskOperation::Extents {
+                limit: ExtentLimit::Many,
+            } => self.extents(at, len, buffer),
         }
     }
 }

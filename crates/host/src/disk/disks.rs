@@ -1,4 +1,4 @@
-//! The disks that were named, open or closed, and whose turn it is with each.
+//! The disks that the owner named, open or closed, and who may change each of them now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -6,61 +6,76 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use parking_lot::Mutex;
-use sublet_client::messages::{DiskState, DiskStatus, Lasts, LeftBehind};
+use sublet_client::messages::{ChangeLifetime, DiskState, DiskStatus, OrphanedPages};
 use sublet_frontends::backend::Backend;
 use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings, Pages, TenantName};
 
+use super::backing_probe::{ANSWER_MAX, BackingProbe};
+use super::closing::UnwrittenAction;
+use super::endpoints::NbdCertificates;
 use super::error::DiskError;
-use super::leaving::Unwritten;
-use super::look::{ANSWER_MAX, Look};
-use super::open::History;
-use super::open_disks::{DiskGround, OpenDisks};
-use super::places::Certificates;
-use crate::config::{DiskChange, Loaded};
-use crate::credentials::CredentialFiles;
-use crate::locked;
-use crate::observe::events::{Cause, EventId, Events, Object, Why};
+use super::open::DiskHistory;
+use super::open_disks::{DiskEnvironment, OpenDisks};
+use crate::config::{DiskChange, LoadedConfig};
+use crate::credential_report::CredentialReport;
+use crate::memory_lock;
+use crate::observe::events::{EventId, EventReason, EventSubject, Events, PostedEvent};
 
 /// A disk of the config that cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[error("disk {name}: {source}")]
-pub struct DisksError {
+pub struct DiskStartError {
     /// Which disk.
     name: DiskName,
     /// Why.
     source: DiskError,
 }
 
-/// The disks, and what was said of each.
+/// The disks, and the settings that the owner gave each of them.
 pub struct Disks {
     open: OpenDisks,
-    named: Mutex<BTreeMap<DiskName, Named>>,
-    /// Those that are being added, changed or removed.
-    turns: Mutex<BTreeSet<DiskName>>,
-    /// Folders where backings may lie that are named while the daemon runs.
+    named: Mutex<BTreeMap<DiskName, NamedDisk>>,
+    /// Disks that somebody adds, changes or removes now.
+    locked_names: Mutex<BTreeSet<DiskName>>,
+    /// Folders for the backings of disks that are named while the daemon runs.
     allowed: Mutex<Vec<PathBuf>>,
 }
 
-/// A disk by its owner's word.
-struct Named {
+/// What happens to a disk whose guest may read older pages than it wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LostPages {
+    /// The disk is not opened.
+    Refuse,
+    /// The disk is opened all the same (`--force`).
+    Accept,
+}
+
+/// A disk as its owner described it.
+struct NamedDisk {
     said: DiskSettings,
-    /// Why it could not be opened at the start, if it could not.
+    /// Why the disk could not be opened at the start, if it could not.
     closed: Option<String>,
 }
 
 impl Disks {
-    /// Opens the disks that a config and live changes name. One that was added live and cannot be opened any more
-    /// is told of and left closed, as is one that looks like an image of another format; else one of the config file is a reason not to start.
+    /// Opens the disks that a config and live changes name.
+    ///
+    /// A disk that was added live stays closed if it cannot be opened any more, and an event says so. The same holds
+    /// for a disk that looks like an image of another format.
     ///
     /// # Errors
     ///
-    /// A disk of the config file cannot be opened.
-    pub fn open(loaded: &Loaded, backend: &Backend, events: &Events) -> Result<Disks, DisksError> {
+    /// Any other disk of the config file cannot be opened. The daemon does not start then.
+    pub fn open(
+        loaded: &LoadedConfig,
+        backend: &Backend,
+        events: &Events,
+    ) -> Result<Disks, DiskStartError> {
         let config = &loaded.config;
         if config.disks.iter().any(|said| said.kind == DiskKind::Swap) {
-            locked::lock_process();
+            memory_lock::lock_process();
         }
-        let ground = DiskGround {
+        let environment = DiskEnvironment {
             state: loaded.live.state().clone(),
             dirty_max: config.disk.dirty_max,
             keeper: config.admin.socket.with_extension("stage"),
@@ -69,9 +84,9 @@ impl Disks {
             events: events.clone(),
         };
         let disks = Disks {
-            open: OpenDisks::open(backend, ground),
+            open: OpenDisks::open(backend, environment),
             named: Mutex::default(),
-            turns: Mutex::default(),
+            locked_names: Mutex::default(),
             allowed: Mutex::new(config.disk.allow.clone()),
         };
         let looks = config.disks.iter().map(|said| {
@@ -79,62 +94,62 @@ impl Disks {
                 .live
                 .disk(&said.name)
                 .is_some_and(DiskChange::is_added);
-            Look::at(said, was_added.then_some(&config.disk.allow))
+            BackingProbe::start(said, was_added.then_some(&config.disk.allow))
         });
-        // All at once, and none in the way of the others.
-        let (looks, until): (Vec<Look>, _) = (looks.collect(), Instant::now() + ANSWER_MAX);
+        // All disks are probed at once, and none holds up the others.
+        let (looks, until): (Vec<BackingProbe>, _) = (looks.collect(), Instant::now() + ANSWER_MAX);
         for (said, look) in config.disks.iter().zip(looks) {
             let name = said.name.clone();
             let history = match loaded.live.disk(&name) {
-                Some(DiskChange::Added(_)) => History::Served,
-                Some(DiskChange::Resized(_)) => History::Resized,
-                _ => History::Written,
+                Some(DiskChange::Added(_)) => DiskHistory::Served,
+                Some(DiskChange::Resized(_)) => DiskHistory::Resized,
+                _ => DiskHistory::Written,
             };
-            let was_added = history == History::Served;
+            let was_added = history == DiskHistory::Served;
             let opened = look.wait(until);
             let opened = opened.and_then(|()| disks.open.add(said, history));
             let closed = match opened {
                 Ok(()) => None,
-                // A guest that writes another format's mark into its first sector harms itself only, and one whose pages
-                // are lost is harmed already.
+                // A guest that writes another format's mark into its first sector harms only itself. A guest whose
+                // pages are lost is harmed already.
                 Err(error) if was_added || error.is_its_guests() => {
-                    let object = Object::Disk {
+                    let object = EventSubject::Disk {
                         name: name.clone(),
                         tenant: Some(said.tenant.clone()),
                     };
-                    let closed = Cause::new(EventId::DiskClosed, Why::Start);
+                    let closed = PostedEvent::new(EventId::DiskClosed, EventReason::Start);
                     events.post(closed.to(object).saying(&error));
                     Some(error.to_string())
                 }
-                Err(source) => return Err(DisksError { name, source }),
+                Err(source) => return Err(DiskStartError { name, source }),
             };
             let said = said.clone();
-            disks.named.lock().insert(name, Named { said, closed });
+            disks.named.lock().insert(name, NamedDisk { said, closed });
         }
-        disks.look_back();
+        disks.recover_staged_pages();
         Ok(disks)
     }
 
-    /// Tells, whenever it is run, who was refused at the places of all disks since the last time.
+    /// Returns a function that posts which clients all disks have refused since its last call.
     pub(crate) fn refusals(&self, events: &Events) -> impl Fn() + Send + use<> {
         let (callers, events) = (self.open.callers.clone(), events.clone());
-        move || callers.tell_refused(&events)
+        move || callers.report_refused(&events)
     }
 
-    /// Finds pages of swap that a daemon before this one left, of whatever disk.
-    fn look_back(&self) {
-        if let Err(error) = self.open.find_stage() {
-            tracing::error!(%error, "nobody knows whether pages of swap were left behind");
+    /// Finds pages of swap that an earlier daemon left, of any disk.
+    fn recover_staged_pages(&self) {
+        if let Err(error) = self.open.recover_stage() {
+            tracing::error!(%error, "the daemon cannot find out whether pages of swap were left behind");
         }
         for left in self.left_behind() {
             tracing::warn!(disk = %left.name, pages = left.pages, "pages of swap were left behind, and no disk writes them: `sublet disk show` says what to do");
         }
     }
 
-    /// What was swapped and no disk writes, but for what a disk that stays closed had.
-    pub(crate) fn left_behind(&self) -> Vec<LeftBehind> {
+    /// Swapped pages that no disk writes. The pages of a disk that stays closed are left out.
+    pub(crate) fn left_behind(&self) -> Vec<OrphanedPages> {
         let named = self.named.lock();
-        let is_closed = |left: &LeftBehind| {
+        let is_closed = |left: &OrphanedPages| {
             let named = named.get(&left.name);
             named.is_some_and(|named| named.closed.is_some())
         };
@@ -143,7 +158,7 @@ impl Disks {
         all
     }
 
-    /// Every disk, in order of names.
+    /// Every disk, in the order of names.
     pub(crate) fn list(&self) -> Vec<DiskStatus> {
         let named = self.named.lock();
         let closed = named.values().filter_map(|named| self.closed_status(named));
@@ -162,28 +177,28 @@ impl Disks {
         closed.ok_or_else(|| DiskError::NoDisk(name.clone()))
     }
 
-    fn closed_status(&self, named: &Named) -> Option<DiskStatus> {
+    fn closed_status(&self, named: &NamedDisk) -> Option<DiskStatus> {
         let status = named.closed_status()?;
-        let dirty = self.open.left_of(&named.said.name).0;
+        let dirty = self.open.left_pages(&named.said.name).0;
         Some(DiskStatus { dirty, ..status })
     }
 
-    /// How many there are, open or closed.
+    /// The number of disks, open or closed.
     pub(crate) fn count(&self) -> usize {
         self.named.lock().len()
     }
 
-    /// What was said of a disk, open or closed.
-    pub(crate) fn said(&self, name: &DiskName) -> Option<DiskSettings> {
+    /// The settings that the owner gave a disk, open or closed.
+    pub(crate) fn settings_of(&self, name: &DiskName) -> Option<DiskSettings> {
         self.named.lock().get(name).map(|named| named.said.clone())
     }
 
-    /// Where backings may lie that are named while the daemon runs.
+    /// Folders for the backings of disks that are named while the daemon runs.
     pub(crate) fn allowed(&self) -> Vec<PathBuf> {
         self.allowed.lock().clone()
     }
 
-    /// Lets backings lie under one folder more.
+    /// Allows backings under one more folder.
     pub(crate) fn allow(&self, folder: PathBuf) {
         let mut allowed = self.allowed.lock();
         if !allowed.contains(&folder) {
@@ -200,10 +215,10 @@ impl Disks {
         its.map(|(name, _)| name.to_string()).collect()
     }
 
-    /// Takes the turn to do something with a disk.
-    pub(crate) fn turn(&self, name: &DiskName) -> Result<Turn<'_>, DiskError> {
-        match self.turns.lock().insert(name.clone()) {
-            true => Ok(Turn(self, name.clone())),
+    /// Locks a disk, so that nobody else changes it meanwhile.
+    pub(crate) fn lock(&self, name: &DiskName) -> Result<DiskLock<'_>, DiskError> {
+        match self.locked_names.lock().insert(name.clone()) {
+            true => Ok(DiskLock(self, name.clone())),
             false => Err(DiskError::Busy(name.clone())),
         }
     }
@@ -214,17 +229,17 @@ impl Disks {
             return Err(DiskError::Exists(said.name.clone()));
         }
         self.open
-            .add(said, History::New)
+            .add(said, DiskHistory::New)
             .map_err(|error| self.without_loss(error, &said.name))?;
         let (said, closed) = (said.clone(), None);
         let name = said.name.clone();
-        self.named.lock().insert(name, Named { said, closed });
+        self.named.lock().insert(name, NamedDisk { said, closed });
         Ok(())
     }
 
-    /// Whoever is told to delete another tenant's file has to know that pages for it are left.
+    /// Replaces an error that tells the owner to delete another tenant's file, if pages for that file are left.
     fn without_loss(&self, error: DiskError, name: &DiskName) -> DiskError {
-        match (error, self.open.left_of(name)) {
+        match (error, self.open.left_pages(name)) {
             (DiskError::OfAnother { .. } | DiskError::OfNobody(_), left) if left > Pages(0) => {
                 let name = name.clone();
                 DiskError::LeftBehind { name, left }
@@ -233,21 +248,21 @@ impl Disks {
         }
     }
 
-    /// Opens a disk that is closed; if its owner says so, with pages that are older than its guest may think.
-    pub(crate) fn reopen(&self, said: DiskSettings, force: bool) -> Result<(), DiskError> {
-        let history = match force {
-            true => History::GivenUp,
-            false => History::Served,
+    /// Opens a closed disk. If its owner accepts that, its pages may be older than its guest thinks.
+    pub(crate) fn reopen(&self, said: DiskSettings, lost: LostPages) -> Result<(), DiskError> {
+        let history = match lost {
+            LostPages::Accept => DiskHistory::GivenUp,
+            LostPages::Refuse => DiskHistory::Served,
         };
         let opened = self.open.add(&said, history);
         let closed = opened.as_ref().err().map(DiskError::to_string);
         let name = said.name.clone();
-        self.named.lock().insert(name, Named { said, closed });
+        self.named.lock().insert(name, NamedDisk { said, closed });
         opened
     }
 
-    /// What was said of a closed disk.
-    pub(crate) fn closed(&self, name: &DiskName) -> Result<DiskSettings, DiskError> {
+    /// The settings of a closed disk.
+    pub(crate) fn closed_settings(&self, name: &DiskName) -> Result<DiskSettings, DiskError> {
         let named = self.named.lock();
         let of_name = named.get(name);
         let of_name = of_name.ok_or_else(|| DiskError::NoDisk(name.clone()))?;
@@ -257,20 +272,20 @@ impl Disks {
         }
     }
 
-    /// Ends a disk that was added just now and is not to be.
+    /// Ends a disk that was just added and is to go again.
     pub(crate) fn retract(&self, name: &DiskName) -> Result<(), DiskError> {
         self.open.retract(name)?;
         self.named.lock().remove(name);
         Ok(())
     }
 
-    /// Returns when the backing has everything that was written before.
+    /// Returns when the backing has everything that was written before the call.
     pub(crate) fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
         self.check_open(name)?;
         self.open.flush(name)
     }
 
-    /// Gives an open disk another size, if `keep` has written it down: else its backing is as it was.
+    /// Gives an open disk another size if `keep` wrote that down. Otherwise the backing stays as it was.
     pub(crate) fn resize<E: From<DiskError>>(
         &self,
         name: &DiskName,
@@ -284,16 +299,16 @@ impl Disks {
         Ok(())
     }
 
-    /// Pages that were left behind under that name, and no disk that is open writes.
-    pub(crate) fn left_of(&self, name: &DiskName) -> Pages {
-        self.open.left_of(name)
+    /// Pages that were left behind under that name and that no open disk writes.
+    pub(crate) fn left_pages(&self, name: &DiskName) -> Pages {
+        self.open.left_pages(name)
     }
 
-    /// Reads the certificates of NBD listeners anew. What cannot be used changes nothing.
-    pub(crate) fn reread_certificates(&self, outcome: &mut CredentialFiles) {
-        for Certificates { whose, files, tls } in self.open.certificates() {
+    /// Reads the certificates of NBD listeners again. Certificates that cannot be used change nothing.
+    pub(crate) fn reload_certificates(&self, outcome: &mut CredentialReport) {
+        for NbdCertificates { whose, files, tls } in self.open.certificates() {
             let files: Vec<&str> = files.iter().map(String::as_str).collect();
-            outcome.note(whose, &files, tls.reload());
+            outcome.record(whose, &files, tls.reload());
         }
     }
 
@@ -305,7 +320,7 @@ impl Disks {
                 why,
             }),
             None if named.contains_key(name) => Ok(()),
-            None => match self.open.left_of(name) {
+            None => match self.open.left_pages(name) {
                 Pages(0) => Ok(()),
                 left => Err(DiskError::LeftBehind {
                     name: name.clone(),
@@ -315,12 +330,12 @@ impl Disks {
         }
     }
 
-    /// Every disk is shown as one that leaves, and none acknowledges what its backing does not have.
+    /// Shows every disk as leaving. From now on no disk acknowledges what its backing does not have.
     pub(crate) fn begin_ending(&self) {
         self.open.begin_ending();
     }
 
-    /// Brings everything to the backings, with a line now and then on how much is left.
+    /// Writes everything to the backings, and logs now and then how much is left.
     pub(crate) fn drain(&self) {
         let all = self.open.list();
         if all.is_empty() {
@@ -337,12 +352,12 @@ impl Disks {
                 }
             }
             let mut told = Instant::now();
-            self.tell_of_dirty();
+            self.report_dirty();
             while flushing.iter().any(|thread| !thread.is_finished()) {
                 thread::sleep(DRAIN_LOOK);
                 if told.elapsed() >= DRAIN_NEWS {
                     told = Instant::now();
-                    self.tell_of_dirty();
+                    self.report_dirty();
                 }
             }
         });
@@ -351,28 +366,28 @@ impl Disks {
         }
     }
 
-    /// How much of that is in memory from the start.
+    /// The part of the stage's bytes that is in memory from the start.
     pub(crate) fn stage_resident(&self) -> Bytes {
         self.open.stage_resident()
     }
 
-    /// What pages of swap take that no backing has yet.
+    /// Memory of swapped pages that no backing has yet.
     pub(crate) fn stage_bytes(&self) -> Bytes {
         self.open.stage_bytes()
     }
 
-    /// Lets all clients go and ends every disk.
+    /// Disconnects all clients and ends every disk.
     pub fn end(&self) {
         self.open.end();
     }
 
     fn flush_last(&self, name: &DiskName) {
         if let Err(error) = self.open.drain(name) {
-            tracing::error!(disk = %name, %error, "not everything reached the backing: what only memory has is kept for the next start");
+            tracing::error!(disk = %name, %error, "not everything reached the backing: the keeper keeps the rest for the next start");
         }
     }
 
-    fn tell_of_dirty(&self) {
+    fn report_dirty(&self) {
         let dirty: Pages = self.open.list().iter().map(|disk| Pages(disk.dirty)).sum();
         if dirty.0 > 0 {
             tracing::info!(left = %dirty.bytes(), "draining disks to their backings");
@@ -380,16 +395,16 @@ impl Disks {
     }
 }
 
-/// How long a backing may do nothing at all before its disk, which is to go, stays.
+/// How long a backing may do nothing at all. After that, a disk that is to go stays.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// How often a drain is looked at.
+/// How often a drain's progress is checked.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
 
-/// How often it is told of.
+/// How often a drain's progress is logged.
 const DRAIN_NEWS: Duration = Duration::from_secs(1);
 
-impl Named {
+impl NamedDisk {
     fn closed_status(&self) -> Option<DiskStatus> {
         let why = self.closed.clone()?;
         let size = self.said.size.unwrap_or_default();
@@ -401,26 +416,30 @@ impl Named {
     }
 }
 
-/// The right to do something with a disk.
-pub(crate) struct Turn<'a>(&'a Disks, DiskName);
+/// The right to change a disk.
+pub(crate) struct DiskLock<'a>(&'a Disks, DiskName);
 
-impl Drop for Turn<'_> {
+impl Drop for DiskLock<'_> {
     fn drop(&mut self) {
-        self.0.turns.lock().remove(&self.1);
+        self.0.locked_names.lock().remove(&self.1);
     }
 }
 
-/// The backing of a disk that goes.
-pub(crate) struct Behind {
+/// The backing of a removed disk.
+pub(crate) struct DiskBacking {
     pub(crate) path: Option<PathBuf>,
-    /// Nobody named it: it was made for the disk.
+    /// The daemon made the backing for the disk, because the owner named none.
     pub(crate) is_ours: bool,
 }
 
-impl Behind {
-    /// That it may go with its disk.
-    pub(crate) fn check_deletable(&self, name: &DiskName, lasts: Lasts) -> Result<(), DiskError> {
-        if lasts == Lasts::UntilRestart {
+impl DiskBacking {
+    /// Checks that the backing may be deleted with its disk.
+    pub(crate) fn check_deletable(
+        &self,
+        name: &DiskName,
+        lasts: ChangeLifetime,
+    ) -> Result<(), DiskError> {
+        if lasts == ChangeLifetime::UntilRestart {
             return Err(DiskError::NeedsFile(name.clone()));
         }
         match (&self.path, self.is_ours) {
@@ -429,95 +448,101 @@ impl Behind {
         }
     }
 
-    /// Deletes it. Says whether it is gone.
+    /// Deletes the backing. Returns whether it is gone.
     pub(crate) fn delete(&self) -> bool {
         let Some(path) = &self.path else {
             return false;
         };
         let deleted = fs::remove_file(path);
         if let Err(error) = &deleted {
-            tracing::warn!(path = %path.display(), %error, "the file of a disk that was removed stays");
+            tracing::warn!(path = %path.display(), %error, "the file of the removed disk could not be deleted");
         }
         deleted.is_ok()
     }
 }
 
-/// How a disk stands that is to go.
-enum Standing {
+/// The state of a disk that is to be removed.
+enum DiskPresence {
     Open,
-    /// It could not be opened, for that reason.
+    /// The disk could not be opened, for that reason.
     Closed(String),
-    /// It is served no more; pages may have been left behind.
+    /// The disk is no longer served. It may have left pages behind.
     Gone,
 }
 
 impl Disks {
-    pub(crate) fn behind(&self, name: &DiskName) -> Result<Behind, DiskError> {
+    pub(crate) fn find_backing(&self, name: &DiskName) -> Result<DiskBacking, DiskError> {
         let said = self.named.lock().get(name).map(|named| named.said.clone());
         let Some(said) = said else {
-            return self.behind_left(name);
+            return self.find_left_backing(name);
         };
         let ours = match said.kind {
             DiskKind::Swap => self.open.own_file(name),
             DiskKind::Disk => None,
         };
-        Ok(Behind {
+        Ok(DiskBacking {
             path: said.backing.as_ref().map(PathBuf::from).or(ours),
             is_ours: said.backing.is_none(),
         })
     }
 
-    /// Of a disk that left pages behind only the file is known that may have been made for it.
-    fn behind_left(&self, name: &DiskName) -> Result<Behind, DiskError> {
-        match self.open.left_of(name) {
-            Pages(0) if !self.open.is_pledged(name) => Err(DiskError::NoDisk(name.clone())),
-            _ => Ok(Behind {
+    /// The backing of a disk that left pages behind. Only the file that the daemon may have made for the disk is known.
+    fn find_left_backing(&self, name: &DiskName) -> Result<DiskBacking, DiskError> {
+        match self.open.left_pages(name) {
+            Pages(0) if !self.open.may_have_staged_pages(name) => {
+                Err(DiskError::NoDisk(name.clone()))
+            }
+            _ => Ok(DiskBacking {
                 path: self.open.own_file(name).filter(|file| file.exists()),
                 is_ours: true,
             }),
         }
     }
 
-    /// Finds out whether a disk can go without a loss: brings everything to its backing.
-    pub(crate) fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
-        let standing = self.standing(name);
+    /// Checks that a disk can go without a loss: it writes everything to its backing.
+    pub(crate) fn drain_for_removal(&self, name: &DiskName) -> Result<(), DiskError> {
+        let presence = self.presence(name);
         let kind = self.named.lock().get(name).map(|named| named.said.kind);
-        if matches!(standing, Standing::Closed(_)) && kind == Some(DiskKind::Swap) {
-            self.open.find_stage()?; // where nobody can say what is staged, nobody knows what would be lost
+        if matches!(presence, DiskPresence::Closed(_)) && kind == Some(DiskKind::Swap) {
+            self.open.recover_stage()?; // where nobody can say what is staged, nobody knows what would be lost
         }
-        let (name, left) = (name.clone(), self.open.left_of(name));
-        match (standing, left) {
-            (Standing::Open, _) => self.open.clear(&name),
+        let (name, left) = (name.clone(), self.open.left_pages(name));
+        match (presence, left) {
+            (DiskPresence::Open, _) => self.open.drain_for_removal(&name),
             (_, Pages(0)) => Ok(()),
-            (Standing::Closed(why), left) => Err(DiskError::Unwritten {
+            (DiskPresence::Closed(why), left) => Err(DiskError::Unwritten {
                 name,
                 source: io::Error::other(why),
                 left,
             }),
-            (Standing::Gone, left) => Err(DiskError::LeftBehind { name, left }),
+            (DiskPresence::Gone, left) => Err(DiskError::LeftBehind { name, left }),
         }
     }
 
-    /// Ends a disk; says how much was given up.
-    pub(crate) fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
-        let given_up = match self.standing(name) {
-            Standing::Open => self.open.remove(name, unwritten)?,
-            Standing::Closed(_) | Standing::Gone => {
-                self.open.check_gives_up(name)?;
-                self.open.forget(name)
+    /// Ends a disk and returns how much was given up.
+    pub(crate) fn remove(
+        &self,
+        name: &DiskName,
+        unwritten: UnwrittenAction,
+    ) -> Result<Pages, DiskError> {
+        let given_up = match self.presence(name) {
+            DiskPresence::Open => self.open.remove(name, unwritten)?,
+            DiskPresence::Closed(_) | DiskPresence::Gone => {
+                self.open.check_discard(name)?;
+                self.open.discard_staged(name)
             }
         };
         self.named.lock().remove(name);
-        self.open.fold_stage();
+        self.open.end_idle_stage();
         Ok(given_up)
     }
 
-    fn standing(&self, name: &DiskName) -> Standing {
+    fn presence(&self, name: &DiskName) -> DiskPresence {
         let all = self.named.lock();
         match all.get(name).map(|named| named.closed.clone()) {
-            Some(None) => Standing::Open,
-            Some(Some(why)) => Standing::Closed(why),
-            None => Standing::Gone,
+            Some(None) => DiskPresence::Open,
+            Some(Some(why)) => DiskPresence::Closed(why),
+            None => DiskPresence::Gone,
         }
     }
 }

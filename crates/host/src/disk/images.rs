@@ -1,4 +1,4 @@
-//! Images that are made for disks, and the folders where backings may lie.
+//! Images that the daemon makes for disks, and the folders where backings may lie.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -10,12 +10,12 @@ use sublet_types::{Bytes, DiskName};
 use super::backing::BackingError;
 use super::error::DiskError;
 
-/// An image that was made for a disk. It goes again with this, unless the disk has it.
-pub(crate) struct Image(Option<PathBuf>);
+/// An image that was made for a disk. Dropping this removes the image, unless the disk has it.
+pub(crate) struct NewImage(Option<PathBuf>);
 
-impl Image {
-    /// Makes a file of that size, without blocks, for the daemon's eyes only.
-    pub(crate) fn make(path: &Path, size: Bytes) -> Result<Image, DiskError> {
+impl NewImage {
+    /// Makes a file of that size, without blocks. Only the daemon's user may read it.
+    pub(crate) fn make(path: &Path, size: Bytes) -> Result<NewImage, DiskError> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AlreadyExists => DiskError::ImageExists(path.to_owned()),
             _ => BackingError::making(path, source).into(),
@@ -26,28 +26,28 @@ impl Image {
             .mode(0o600)
             .open(path)
             .map_err(failed)?;
-        let image = Image(Some(path.to_owned()));
+        let image = NewImage(Some(path.to_owned()));
         file.set_len(size.0).map_err(failed)?;
         Ok(image)
     }
 
-    /// It is its disk's from now on.
+    /// Leaves the image to its disk from now on.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Image {
+impl Drop for NewImage {
     fn drop(&mut self) {
         if let Some(path) = &self.0
             && let Err(error) = fs::remove_file(path)
         {
-            tracing::warn!(path = %path.display(), %error, "an image that was made for nothing stays");
+            tracing::warn!(path = %path.display(), %error, "an image that was made in vain could not be deleted");
         }
     }
 }
 
-/// Where an image is made for which nobody named a place: in the first folder that is there or can be made.
+/// The place of an image for which nobody named one: the first folder that is there or can be made.
 pub(crate) fn place_for(name: &DiskName, folders: &[PathBuf]) -> Result<PathBuf, DiskError> {
     let mut failed = None;
     for folder in folders {
@@ -60,12 +60,12 @@ pub(crate) fn place_for(name: &DiskName, folders: &[PathBuf]) -> Result<PathBuf,
         Some((folder, source)) => DiskError::NoFolder { folder, source },
         None => DiskError::NotAllowed {
             path: PathBuf::from(format!("{name}.img")),
-            folders: said(folders),
+            folders: list_folders(folders),
         },
     })
 }
 
-/// A folder for images: who knows a name may go through it, and only its owner looks into it.
+/// Makes a folder for images. Only its owner may list it. A process that knows a name may pass through it.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -73,11 +73,11 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o711).create(folder)
 }
 
-/// That a backing lies where the owner allows it, links followed.
+/// Checks that a backing lies where the owner allows it, with links followed.
 pub(crate) fn check_allowed(backing: &Path, folders: &[PathBuf]) -> Result<(), DiskError> {
     let not_allowed = || DiskError::NotAllowed {
         path: backing.to_owned(),
-        folders: said(folders),
+        folders: list_folders(folders),
     };
     match real_path(backing) {
         Ok(real) => {
@@ -86,7 +86,7 @@ pub(crate) fn check_allowed(backing: &Path, folders: &[PathBuf]) -> Result<(), D
             let is_inside = real_folders.any(|folder| real.starts_with(folder));
             is_inside.then_some(()).ok_or_else(not_allowed)
         }
-        // Nobody is told what there is elsewhere.
+        // Callers do not learn what there is elsewhere.
         Err(source) if folders.iter().any(|folder| begins_in(backing, folder)) => {
             let folder = backing.parent().unwrap_or(backing).to_owned();
             Err(DiskError::NoFolder { folder, source })
@@ -95,7 +95,7 @@ pub(crate) fn check_allowed(backing: &Path, folders: &[PathBuf]) -> Result<(), D
     }
 }
 
-/// Whether a path is written as one in a folder, and what there is of it lies there, links followed.
+/// Whether a path is written as one in a folder, and the part of it that exists lies there, with links followed.
 fn begins_in(path: &Path, folder: &Path) -> bool {
     let climbs = path.components().any(|part| part == Component::ParentDir);
     if climbs || !path.starts_with(folder) {
@@ -109,7 +109,7 @@ fn begins_in(path: &Path, folder: &Path) -> bool {
     real.is_some_and(|real| real.is_ok_and(|real| real.starts_with(real_folder)))
 }
 
-/// Where a path leads; of a file that is still to be made, where its folder does.
+/// Where a path leads. For a file that is still to be made, where its folder leads.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error) if path.symlink_metadata().is_err() => {
@@ -120,8 +120,8 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Folders, for who is told where backings may lie.
-fn said(folders: &[PathBuf]) -> String {
+/// The folders as text, for a message on where backings may lie.
+fn list_folders(folders: &[PathBuf]) -> String {
     let each = folders.iter().map(|folder| match folder.is_dir() {
         true => folder.display().to_string(),
         false => format!("{} (which is not there)", folder.display()),
@@ -194,16 +194,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let name: DiskName = "db".parse().expect("a name");
         let path = place_for(&name, &[folder.path().join("vm")]).expect("a place");
-        let image = Image::make(&path, Bytes(1 << 30)).expect("made");
+        let image = NewImage::make(&path, Bytes(1 << 30)).expect("made");
         let facts = fs::metadata(&path).expect("there");
         assert_eq!((facts.len(), facts.mode() & 0o777), (1 << 30, 0o600));
         assert!(facts.blocks() * 512 < 1 << 20, "it has no blocks yet");
-        let again = Image::make(&path, Bytes(1 << 20));
+        let again = NewImage::make(&path, Bytes(1 << 20));
         assert!(matches!(again, Err(DiskError::ImageExists(_))));
         assert!(path.exists(), "what was there stays");
         drop(image);
         assert!(!path.exists());
-        Image::make(&path, Bytes(1 << 20)).expect("made").keep();
+        NewImage::make(&path, Bytes(1 << 20)).expect("made").keep();
         assert!(path.exists());
     }
 }

@@ -1,49 +1,51 @@
 //! Disks: files and swap of virtual machines, with the host's idle memory in front of their backings.
 //!
-//! A request that memory can answer is answered where it arrives (`desk`). Every other goes to the disk's own
-//! thread (`disk_thread`), whose tasks carry it out over memory and `backing` with its pages held (`ranges`),
-//! so that what overlaps keeps its order. Swap is acknowledged from the `stage` and written `behind`.
+//! If memory can answer a request, the frontend's thread answers it where it arrives (`disk_handle`). Every other
+//! request goes to the disk's own thread (`disk_thread`). Tasks of that thread carry the request out over memory and
+//! `backing`. They hold its pages (`range_locks`), so that requests that overlap keep their order. The disk
+//! acknowledges swap from the `stage` and writes it to the backing later (`write_behind`).
 
-mod answer;
-mod backed;
+mod backed_disk;
 mod backing;
-mod behind;
-mod bell;
-mod callers;
-mod cover;
-mod desk;
+mod backing_probe;
+mod clients;
+mod closing;
 mod disk_events;
+mod disk_figures;
+mod disk_handle;
+mod disk_problems;
+mod disk_queue;
 mod disk_thread;
 mod disks;
+mod endpoints;
 mod engine;
 mod error;
-mod figures;
-mod holes;
+mod event_fd;
+mod hole_map;
 mod images;
-mod inbox;
-mod leaving;
-mod look;
+mod kept_stage;
 mod notes;
 mod open;
 mod open_disks;
-mod places;
-mod plight;
-mod ranges;
-mod reading;
-mod rooms;
-mod served;
+mod operations;
+mod page_span;
+mod range_locks;
+mod read_tracker;
+mod reply;
+mod scratch_buffers;
+mod served_notes;
 mod stage;
-mod staging;
 mod swap;
 #[cfg(test)]
 mod tests;
 mod watch;
-mod work;
+mod write_behind;
 
 pub use self::backing::BackingError;
-pub use self::disks::{Disks, DisksError};
+pub(crate) use self::backing_probe::{ANSWER_MAX, BackingProbe};
+pub(crate) use self::closing::UnwrittenAction;
+pub(crate) use self::disks::LostPages;
+pub use self::disks::{DiskStartError, Disks};
 pub use self::error::DiskError;
-pub(crate) use self::images::{Image, place_for};
-pub(crate) use self::leaving::Unwritten;
-pub(crate) use self::look::{ANSWER_MAX, Look};
-pub use self::stage::{KeeperError, keep};
+pub(crate) use self::images::{NewImage, place_for};
+pub use self::stage::{KeeperError, run_keeper};

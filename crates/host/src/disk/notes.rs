@@ -10,22 +10,22 @@ use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 use sublet_types::{FileKind, UnreadVersion};
 
-use crate::config::{Claim, KeepError};
-use crate::patience::patiently;
+use crate::config::{PersistError, StateFolderClaim};
+use crate::retry::retry_for_killed_daemon;
 
-/// The host's start: no guest that ran before it is left.
+/// The host's start. No guest that ran before it is left.
 pub(super) fn host_start() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     Ok(boot.trim().to_owned())
 }
 
-/// Where they are.
-pub(super) fn folder(state: &Claim) -> Option<PathBuf> {
+/// The folder of the notes.
+pub(super) fn folder(state: &StateFolderClaim) -> Option<PathBuf> {
     state.folder().map(|folder| folder.join("disks"))
 }
 
-/// There is no folder for them.
-pub(super) fn nowhere() -> io::Error {
+/// The error that there is no folder for notes.
+pub(super) fn no_folder() -> io::Error {
     io::Error::new(
         io::ErrorKind::NotFound,
         "there is no state folder (--state FOLDER)",
@@ -40,10 +40,10 @@ const VERSION: &str = "version ";
 
 /// A note with its version in front.
 fn export(says: &str) -> String {
-    format!("{VERSION}{}\n{says}", FileKind::DiskNote.today())
+    format!("{VERSION}{}\n{says}", FileKind::DiskNote.current())
 }
 
-/// What a note says behind its version.
+/// What a note says after its version.
 fn import(note: &str) -> Result<&str, UnreadVersion> {
     let (first, rest) = note.split_once('\n').unwrap_or((note, ""));
     let found = first.strip_prefix(VERSION).map(str::parse);
@@ -53,14 +53,14 @@ fn import(note: &str) -> Result<&str, UnreadVersion> {
     FileKind::DiskNote.version(found).map(|_| rest)
 }
 
-/// What a note says, if there is one that is read.
+/// What a note says, if there is one of a known version.
 pub(super) fn read(path: &Path) -> Option<String> {
     let note = text(path)?;
     import(&note).ok().map(str::to_owned)
 }
 
-/// Whether there is anything in a note's place, be it a note or not, that was written since the host's start. What cannot be looked at may
-/// have been. A host that loses power may leave half a note, of which no guest is left to be harmed.
+/// Whether anything that was written since the host's start is in a note's place. A file that cannot be examined may
+/// have been. A host that loses power may leave half a note, but then no guest is left to be harmed.
 pub(super) fn is_there_since_start(path: &Path) -> bool {
     match fs::symlink_metadata(path) {
         Ok(facts) => facts.modified().is_ok_and(|at| at >= host_start_time()),
@@ -68,19 +68,19 @@ pub(super) fn is_there_since_start(path: &Path) -> bool {
     }
 }
 
-/// When the host was started, to within a second, by the clock of today.
+/// When the host was started, to within a second, by today's clock.
 fn host_start_time() -> SystemTime {
     let up = clock_gettime(ClockId::Boottime);
     let up = Duration::new(up.tv_sec.max(0) as u64 + 1, 0);
     SystemTime::now().checked_sub(up).unwrap_or(UNIX_EPOCH)
 }
 
-/// That a note, if there is one, has a version that is read.
+/// Checks that a note, if there is one, has a version that this release reads.
 pub(super) fn check_version(path: &Path) -> Result<(), UnreadVersion> {
     text(path).map_or(Ok(()), |note| import(&note).map(drop))
 }
 
-/// The whole of a note; what is no file is none, and nobody waits for what may be written into it.
+/// The text of a note. What is not a file counts as no note, and nobody waits for what may be written into it.
 fn text(path: &Path) -> Option<String> {
     let mut options = File::options();
     let opened = options
@@ -93,17 +93,17 @@ fn text(path: &Path) -> Option<String> {
     read?.ok().map(|_| text)
 }
 
-/// Another daemon's notes are not touched; one that was killed is waited for.
-fn lay(state: &Claim) -> io::Result<()> {
-    let may_pass = |error: &KeepError| matches!(error, KeepError::Shared(_));
-    let laid = patiently(may_pass, || state.lay().map(|_| ()));
+/// Claims the folder. Another daemon's notes are not touched, and a killed daemon is waited for.
+fn acquire_claim(state: &StateFolderClaim) -> io::Result<()> {
+    let may_pass = |error: &PersistError| matches!(error, PersistError::Shared(_));
+    let laid = retry_for_killed_daemon(may_pass, || state.acquire().map(|_| ()));
     laid.map_err(io::Error::other)
 }
 
-/// Leaves a note. Half of one would be none: the one before stays until this one is whole. One of a version that is not
-/// read stays.
-pub(super) fn leave(state: &Claim, path: &Path, says: &str) -> io::Result<()> {
-    lay(state)?;
+/// Writes a note. The note before stays until the new one is whole, because half a note would be none. A note of a
+/// version that is not read stays.
+pub(super) fn write(state: &StateFolderClaim, path: &Path, says: &str) -> io::Result<()> {
+    acquire_claim(state)?;
     check_version(path).map_err(io::Error::other)?;
     let note = export(says);
     if text(path).is_some_and(|there| there == note) {
@@ -118,12 +118,12 @@ pub(super) fn leave(state: &Claim, path: &Path, says: &str) -> io::Result<()> {
     left.inspect_err(|_| _ = fs::remove_file(&beside))
 }
 
-/// Takes a note away, if there is one of a version that is read.
-pub(super) fn take(state: &Claim, path: &Path) -> io::Result<()> {
+/// Removes a note, if there is one of a version that is read.
+pub(super) fn remove(state: &StateFolderClaim, path: &Path) -> io::Result<()> {
     if !path.exists() {
         return Ok(());
     }
-    lay(state)?;
+    acquire_claim(state)?;
     check_version(path).map_err(io::Error::other)?;
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -148,15 +148,15 @@ mod tests {
         assert_eq!(read(folder.path()), None);
         assert_eq!(read(&folder.path().join("none")), None);
     }
-    /// As an older daemon left it: with no version.
+    /// A note as an older daemon left it, without a version.
     #[test]
     fn a_note_has_a_version_and_one_of_a_newer_release_stays() {
         let folder = tempfile::tempdir().expect("a folder");
-        let state = Claim::to(Some(folder.path().to_owned()));
+        let state = StateFolderClaim::for_folder(Some(folder.path().to_owned()));
         let note = folder.path().join("note");
         fs::write(&note, "said\nbefore\n").expect("written");
         assert_eq!(read(&note).as_deref(), Some("said\nbefore\n"));
-        leave(&state, &note, "said\ntoday\n").expect("left");
+        write(&state, &note, "said\ntoday\n").expect("left");
         let text = fs::read_to_string(&note).expect("text");
         assert_eq!(text, "version 2\nsaid\ntoday\n");
         assert_eq!(read(&note).as_deref(), Some("said\ntoday\n"));
@@ -165,14 +165,14 @@ mod tests {
         let newer = "version 3\nwhatever\n";
         fs::write(&note, newer).expect("written");
         assert_eq!(read(&note), None);
-        let refused = leave(&state, &note, "said\n")
+        let refused = write(&state, &note, "said\n")
             .expect_err("newer")
             .to_string();
         assert!(
             refused.contains("has version 3, and this Sublet reads versions 1 and 2"),
             "{refused}"
         );
-        take(&state, &note).expect_err("newer");
+        remove(&state, &note).expect_err("newer");
         assert_eq!(fs::read_to_string(&note).expect("text"), newer);
     }
 }

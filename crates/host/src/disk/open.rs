@@ -1,4 +1,4 @@
-//! Opening a disk, and its end.
+//! How a disk is opened, and how it ends.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -11,73 +11,75 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sublet_frontends::backend::Backend;
-use sublet_frontends::tenancy::Doorman;
+use sublet_frontends::tenancy::StoreHandle;
 use sublet_store::Store;
-use sublet_types::{Bytes, DiskKind, DiskSettings, Fill, PAGE_BYTES, PoolFlags, TenantId};
+use sublet_types::{Bytes, DiskKind, DiskSettings, FillPolicy, PAGE_BYTES, PoolFlags, TenantId};
 
-use super::backed::Backed;
-use super::backing::{Backing, BackingError, whole_sectors};
-use super::bell::Bell;
+use super::backed_disk::BackedDisk;
+use super::backing::{Backing, BackingAccess, BackingError, FileAllocation, whole_sectors};
 use super::disk_events::DiskEvents;
+use super::disk_figures::DiskTallies;
+use super::disk_problems::DiskProblems;
+use super::disk_queue::DiskQueue;
 use super::disk_thread::DiskThread;
-use super::engine::Engine;
+use super::engine::IoEngine;
 use super::error::DiskError;
-use super::figures::Tallies;
-use super::holes::Holes;
-use super::inbox::Inbox;
-use super::plight::Plight;
-use super::reading::Reading;
+use super::event_fd::EventFd;
+use super::hole_map::HoleMap;
+use super::read_tracker::ReadTracker;
 use super::stage::Stage;
 use super::swap::Swap;
 use crate::observe::events::Events;
-use crate::patience::patiently;
+use crate::retry::retry_for_killed_daemon;
 
 /// What is known of a disk before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum History {
-    /// Its owner names it now: a file that is not there may be made, and what another disk of that name left keeps it
-    /// out.
+pub(super) enum DiskHistory {
+    /// The disk's owner names it now. A file that is not there may be made. What another disk of that name left keeps
+    /// this one out.
     New,
-    /// The config names it: a file that is not there may be made, unless the disk was served since the host's start.
+    /// The config names the disk. A file that is not there may be made, unless the disk was served since the host's
+    /// start.
     Written,
-    /// The same, and its owner gave it another size since: its backing may be larger.
+    /// The same, and the owner gave the disk another size since. Its backing may be larger.
     Resized,
-    /// It was served: a file that is not there is lost, and an empty one in its place would be worse than none.
+    /// The disk was served. A file that is not there is lost, and an empty one in its place would be worse than none.
     Served,
-    /// It was served, and its owner does without what was lost of it.
+    /// The disk was served, and its owner accepts what was lost of it.
     GivenUp,
 }
 
-/// How often it is looked whether a thread has ended.
+/// How often a wait checks whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A disk whose thread runs.
-pub(super) struct OpenDisk {
-    pub(super) disk: Arc<Backed>,
+pub(super) struct RunningDisk {
+    pub(super) disk: Arc<BackedDisk>,
     thread: JoinHandle<()>,
 }
 
 /// What a disk is opened with.
-pub(super) struct Opening<'a> {
+pub(super) struct DiskOpenOptions<'a> {
     pub(super) backend: &'a Backend,
     pub(super) tenant: TenantId,
-    /// Where pages of swap are staged; disks need none.
+    /// The stage for pages of swap. Disks of files need none.
     pub(super) stage: Option<Arc<Stage>>,
-    /// The backing is a file that nobody named: it is made, and grown, as it is needed.
+    /// The backing is a file that nobody named. The daemon makes it and grows it as needed.
     pub(super) is_own: bool,
-    /// The file is made where it is not there.
+    /// The daemon may make the file if it is not there.
     pub(super) may_make: bool,
-    /// The mark of the backing that it was served from since the host's start, where it comes back from there.
+    /// The mark of the backing from which the disk was served since the host's start, if the disk comes back from
+    /// there.
     pub(super) mark: Option<u64>,
-    pub(super) history: History,
-    /// Where it is told what befalls it.
+    pub(super) history: DiskHistory,
+    /// Receives the disk's events.
     pub(super) events: &'a Events,
 }
 
-/// A disk's pages are ephemeral: the backing has them, or the stage. They stay when they are read, unless the disk
-/// wants them to go then.
+/// A disk's pages are ephemeral, because the backing or the stage has them. They stay when they are read, unless the
+/// disk's settings drop them then.
 fn pool_flags(settings: &DiskSettings) -> PoolFlags {
-    let goes = settings.kind == DiskKind::Disk && settings.fill == Some(Fill::DropOnRead);
+    let goes = settings.kind == DiskKind::Disk && settings.fill == Some(FillPolicy::DropOnRead);
     PoolFlags {
         persistent: false,
         shared: false,
@@ -85,18 +87,18 @@ fn pool_flags(settings: &DiskSettings) -> PoolFlags {
     }
 }
 
-impl OpenDisk {
+impl RunningDisk {
     pub(super) fn start(
         settings: &DiskSettings,
-        opening: &Opening<'_>,
-    ) -> Result<OpenDisk, DiskError> {
+        opening: &DiskOpenOptions<'_>,
+    ) -> Result<RunningDisk, DiskError> {
         let backing = open_backing(settings, opening)?;
         let (path, is_new) = (backing.path().to_owned(), backing.is_new());
-        let opened = check_same(&backing, settings, opening)
+        let opened = check_mark(&backing, settings, opening)
             .and_then(|()| check_owner(&backing, settings, opening))
-            .and_then(|()| OpenDisk::start_on(backing, settings, opening));
+            .and_then(|()| RunningDisk::start_on(backing, settings, opening));
         if opened.is_err() && is_new {
-            undo(&path);
+            remove_unused_backing(&path);
         }
         opened
     }
@@ -104,24 +106,24 @@ impl OpenDisk {
     fn start_on(
         backing: Backing,
         settings: &DiskSettings,
-        opening: &Opening<'_>,
-    ) -> Result<OpenDisk, DiskError> {
+        opening: &DiskOpenOptions<'_>,
+    ) -> Result<RunningDisk, DiskError> {
         let (settings, tenant) = (settings.clone(), opening.tenant);
         let stage = opening.stage.clone();
         let store = Arc::clone(&opening.backend.store);
         let events = DiskEvents::of(&settings, opening.events);
         let make = move || assemble(backing, settings, tenant, stage, &store, events);
-        employ(opening.backend.clone(), make)
+        spawn_thread(opening.backend.clone(), make)
     }
 
-    /// Answers what was asked, writes what is staged, and ends. Nobody asks any more.
+    /// Answers what was asked, writes what is staged, and ends. Nobody may ask after this call.
     pub(super) fn end(self) {
         self.begin_ending();
         let _ = self.thread.join();
     }
 
-    /// Ends like that, but waits so long at most: a thread that waits for its backing still is left to it. Says whether
-    /// it has ended.
+    /// Ends the same way, but waits at most `time`. A thread that still waits for its backing is left alone. Returns
+    /// whether the thread has ended.
     pub(super) fn end_within(self, time: Duration) -> bool {
         let until = Instant::now() + time;
         self.begin_ending();
@@ -134,17 +136,18 @@ impl OpenDisk {
         true
     }
 
-    /// What is asked still is answered when the backing has it: nobody would write it behind when who does has ended.
+    /// From now on the disk answers a write when the backing has it. The write-behind task may have ended by then and
+    /// would not write it.
     pub(super) fn begin_ending(&self) {
         self.disk.swap.iter().for_each(Swap::begin_ending);
-        self.disk.inbox.end();
+        self.disk.queue.end();
         if let Some(swap) = &self.disk.swap {
             swap.wake();
         }
     }
 }
 
-/// A disk that nobody is at work on yet, with a pool of its own.
+/// A disk with a pool of its own that nobody uses yet.
 pub(super) fn assemble(
     backing: Backing,
     settings: DiskSettings,
@@ -152,57 +155,70 @@ pub(super) fn assemble(
     stage: Option<Arc<Stage>>,
     store: &Store,
     events: DiskEvents,
-) -> Result<Backed, DiskError> {
+) -> Result<BackedDisk, DiskError> {
     let has = backing.bytes().map_err(DiskError::System)?;
-    // It may have been larger for a while.
+    // The disk may have been larger for a while.
     let said = settings.size.map_or(has, |said| whole_sectors(said.0));
     let bytes = said.min(has);
     let mark = backing.mark().map_err(DiskError::System)?;
     let short_of = reserve(&backing, &settings);
-    let rest = AtomicU64::new(tell_of_rest(&backing, &settings));
-    let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
+    let rest = AtomicU64::new(report_partial_sector(&backing, &settings));
+    let event_fd = Arc::new(EventFd::new().map_err(DiskError::System)?);
     let pool = store.create_pool(tenant, pool_flags(&settings), None)?;
     store.set_windows(pool, settings.windows.unwrap_or_default());
     let durability = settings.durability();
-    let plight: Arc<Plight> = Arc::default();
+    let problems: Arc<DiskProblems> = Arc::default();
     let swap = stage.map(|stage| {
-        let (bell, plight) = (Arc::clone(&bell), Arc::clone(&plight));
-        Swap::new(stage, (&settings.name, mark), durability, bell, plight)
+        let (event_fd, problems) = (Arc::clone(&event_fd), Arc::clone(&problems));
+        Swap::new(
+            stage,
+            (&settings.name, mark),
+            durability,
+            event_fd,
+            problems,
+        )
     });
-    Ok(Backed {
+    Ok(BackedDisk {
         tenant,
         pool,
-        inbox: Inbox::new(Arc::clone(&bell)),
+        queue: DiskQueue::new(Arc::clone(&event_fd)),
         slow: settings.slow,
-        reading: Reading::new(
+        reading: ReadTracker::new(
             bytes / PAGE_BYTES,
             settings.fill.unwrap_or_default(),
             settings.sequential_max,
             RandomState::new().hash_one(&settings.name),
         ),
         settings,
-        holes: Holes::default(),
-        tallies: Tallies::default(),
+        holes: HoleMap::default(),
+        tallies: DiskTallies::default(),
         bytes: AtomicU64::new(bytes),
-        ailments: Default::default(),
+        failures: Default::default(),
         events,
         short_of,
         rest,
-        plight,
+        problems,
         backing,
-        bell,
+        wakeup: event_fd,
         swap,
     })
 }
 
-fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backing, DiskError> {
+fn open_backing(
+    settings: &DiskSettings,
+    opening: &DiskOpenOptions<'_>,
+) -> Result<Backing, DiskError> {
     let none = || DiskError::NoBacking(settings.name.clone());
     let path = PathBuf::from(settings.backing.as_ref().ok_or_else(none)?);
-    // What a daemon that was killed had given the kernel to write holds the lock until it is written.
+    // A killed daemon may have given the kernel writes. They hold the lock until they are written.
+    let access = match settings.read_only {
+        true => BackingAccess::ReadOnly,
+        false => BackingAccess::ReadWrite,
+    };
     let may_pass = |error: &BackingError| matches!(error, BackingError::InUse(_));
-    let opened = patiently(may_pass, || match (settings.kind, settings.size) {
+    let opened = retry_for_killed_daemon(may_pass, || match (settings.kind, settings.size) {
         (DiskKind::Swap, Some(size)) if opening.may_make => Backing::make(&path, size),
-        _ => Backing::open(&path, settings.read_only),
+        _ => Backing::open(&path, access),
     });
     let backing = opened.map_err(|error| match error {
         BackingError::Open { path, source }
@@ -217,34 +233,34 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
         path: path.clone(),
         source,
     })?;
-    fit(backing, has, settings, opening)
+    fit_size(backing, has, settings, opening)
 }
 
-/// A guest sees whole sectors. Says how many bytes are left over.
-fn tell_of_rest(backing: &Backing, settings: &DiskSettings) -> u64 {
-    let rest = backing.rest().unwrap_or(0);
+/// A guest sees whole sectors. Logs and returns how many bytes are left over.
+fn report_partial_sector(backing: &Backing, settings: &DiskSettings) -> u64 {
+    let rest = backing.partial_sector_bytes().unwrap_or(0);
     if rest > 0 {
         tracing::warn!(disk = %settings.name, bytes = rest, "the last bytes of the backing are no whole sector, and no part of the disk");
     }
     rest
 }
 
-/// A page of swap that memory has no place for always finds its own, so the whole of a file is given its blocks. Says what
-/// is wrong where the file system has not so many.
+/// Reserves all blocks of a file, because a page of swap that memory has no room for must always find its place.
+/// Returns what is wrong if the file system does not have so many.
 fn reserve(backing: &Backing, settings: &DiskSettings) -> Option<String> {
     if settings.kind != DiskKind::Swap || settings.read_only {
         return None;
     }
     let error = backing.reserve().err()?;
-    tracing::warn!(disk = %settings.name, %error, "the backing has not the blocks for all pages of swap");
+    tracing::warn!(disk = %settings.name, %error, "the backing does not have blocks for all pages of swap");
     Some(error.to_string())
 }
 
-/// A guest that lives still would read another file as what it had swapped.
-fn check_same(
+/// Checks the backing's mark. A guest that is still alive would read another file as what it had swapped.
+fn check_mark(
     backing: &Backing,
     settings: &DiskSettings,
-    opening: &Opening<'_>,
+    opening: &DiskOpenOptions<'_>,
 ) -> Result<(), DiskError> {
     let Some(mark) = opening.mark else {
         return Ok(());
@@ -258,12 +274,12 @@ fn check_same(
     }
 }
 
-/// A file that nobody named goes on from the disk that left it, but never from another tenant's: its pages were that
-/// one's memory.
+/// Checks the owner of a file that nobody named. The disk goes on from what an earlier disk left, but never from
+/// another tenant's file, because its pages were that tenant's memory.
 fn check_owner(
     backing: &Backing,
     settings: &DiskSettings,
-    opening: &Opening<'_>,
+    opening: &DiskOpenOptions<'_>,
 ) -> Result<(), DiskError> {
     if !opening.is_own {
         return Ok(());
@@ -277,37 +293,37 @@ fn check_owner(
             });
         }
         Some(_) => {}
-        None if opening.history == History::New && !backing.is_new() => {
+        None if opening.history == DiskHistory::New && !backing.is_new() => {
             return Err(DiskError::OfNobody(backing.path().to_owned()));
         }
         None => {
             if let Err(error) = backing.set_owner(tenant) {
-                tracing::debug!(disk = %settings.name, %error, "its file cannot say whose it is");
+                tracing::debug!(disk = %settings.name, %error, "the disk's file cannot say whose pages it has");
             }
         }
     }
     Ok(())
 }
 
-/// A backing has the size that was said. A file that is ours grows to it. One of a disk that was served before, or was given
-/// another size, may be larger, and no more of it is served than was said.
-fn fit(
+/// Makes the backing fit the size in the settings. A file that is ours grows to that size. The backing may be larger if
+/// the disk was served before or was given another size. The disk then serves no more than the settings say.
+fn fit_size(
     backing: Backing,
     has: u64,
     settings: &DiskSettings,
-    opening: &Opening<'_>,
+    opening: &DiskOpenOptions<'_>,
 ) -> Result<Backing, DiskError> {
     let Some(said) = settings.size.filter(|said| whole_sectors(said.0) != has) else {
         return Ok(backing);
     };
     let was_served = matches!(
         opening.history,
-        History::Resized | History::Served | History::GivenUp
+        DiskHistory::Resized | DiskHistory::Served | DiskHistory::GivenUp
     );
     let may_be_larger = opening.is_own || was_served;
     if opening.is_own && said.0 > has {
         backing
-            .grow(said, true)
+            .grow(said, FileAllocation::Full)
             .map_err(|source| DiskError::NotGrown {
                 name: settings.name.clone(),
                 source,
@@ -324,21 +340,21 @@ fn fit(
     Ok(backing)
 }
 
-/// A file that was made for a disk which was not added after all.
-pub(super) fn undo(path: &Path) {
+/// Removes a file that was made for a disk which was not added after all.
+pub(super) fn remove_unused_backing(path: &Path) {
     if let Err(error) = std::fs::remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "a backing that was made for nothing stays");
+        tracing::warn!(path = %path.display(), %error, "a backing that was made in vain could not be deleted");
     }
 }
 
-/// Starts the disk's thread. What belongs to it is made there.
-fn employ(
+/// Starts the disk's thread, which makes everything that belongs to it.
+fn spawn_thread(
     backend: Backend,
-    make: impl FnOnce() -> Result<Backed, DiskError> + Send + 'static,
-) -> Result<OpenDisk, DiskError> {
+    make: impl FnOnce() -> Result<BackedDisk, DiskError> + Send + 'static,
+) -> Result<RunningDisk, DiskError> {
     let (ready, made) = mpsc::channel();
     let body = move || {
-        let (doorman, thread) = match begin(&backend, make) {
+        let (store_handle, thread) = match build_thread(&backend, make) {
             Ok(begun) => begun,
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -351,7 +367,7 @@ fn employ(
             tracing::error!(%error, "a disk's thread failed: the daemon ends, so that guests find the next one");
             std::process::abort();
         }
-        end_pool(&doorman, &disk);
+        end_pool(&store_handle, &disk);
     };
     let thread = thread::Builder::new()
         .name("disk".to_owned())
@@ -360,36 +376,37 @@ fn employ(
     let began = made.recv();
     let disk = began
         .map_err(|_| DiskError::System(io::Error::other("the disk's thread did not begin")))??;
-    Ok(OpenDisk { disk, thread })
+    Ok(RunningDisk { disk, thread })
 }
 
-/// Makes a disk and what its thread works with, on this thread; of one that cannot begin nothing stays.
-fn begin(
+/// Makes a disk and what its thread works with, on this thread. Nothing stays of a disk that cannot begin.
+fn build_thread(
     backend: &Backend,
-    make: impl FnOnce() -> Result<Backed, DiskError>,
-) -> Result<(Doorman, Rc<DiskThread>), DiskError> {
+    make: impl FnOnce() -> Result<BackedDisk, DiskError>,
+) -> Result<(StoreHandle, Rc<DiskThread>), DiskError> {
     let Backend {
         store,
         clock,
         ledger,
+        ..
     } = backend;
-    let doorman = Doorman::new(store, *clock, ledger)?;
+    let store_handle = StoreHandle::new(store, *clock, ledger)?;
     let disk = Arc::new(make()?);
-    match Engine::start(&disk.bell, disk.slow, disk.settings.name.as_str()) {
+    match IoEngine::start(&disk.wakeup, disk.slow, disk.settings.name.as_str()) {
         Ok(engine) => {
-            let thread = DiskThread::new(disk, &doorman, engine);
-            Ok((doorman, thread))
+            let thread = DiskThread::new(disk, &store_handle, engine);
+            Ok((store_handle, thread))
         }
         Err(error) => {
-            end_pool(&doorman, &disk);
+            end_pool(&store_handle, &disk);
             Err(DiskError::System(error))
         }
     }
 }
 
-/// Ends a disk's pool: its pages go.
-fn end_pool(doorman: &Doorman, disk: &Backed) {
-    let tenancy = doorman.open(disk.tenant);
-    let (worker, tenant, now) = tenancy.acting();
+/// Ends a disk's pool and drops its pages.
+fn end_pool(store_handle: &StoreHandle, disk: &BackedDisk) {
+    let tenancy = store_handle.open(disk.tenant);
+    let (worker, tenant, now) = tenancy.worker_tenant_now();
     worker.destroy_pool(tenant, disk.pool, now);
 }

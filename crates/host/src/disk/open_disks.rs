@@ -8,87 +8,87 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sublet_client::messages::{Deserted, DiskState, DiskStatus, LeftBehind};
+use sublet_client::messages::{DiskState, DiskStatus, OrphanReason, OrphanedPages};
 use sublet_frontends::backend::Backend;
-use sublet_frontends::block::Disk;
+use sublet_frontends::block_device::Disk;
 use sublet_store::TenantError;
 use sublet_types::{
     Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Durability, PAGE_BYTES, Pages, TenantId,
 };
 
-use super::backed::Backed;
-use super::backing::{BackingError, whole_sectors};
-use super::callers::{AllCallers, Callers};
+use super::backed_disk::BackedDisk;
+use super::backing::{BackingError, FileAllocation, whole_sectors};
+use super::clients::{ClientCounters, EndpointClients};
+use super::endpoints::{ClosingClients, DiskEndpoints, NbdCertificates};
 use super::error::DiskError;
-use super::open::{History, OpenDisk, Opening, undo};
-use super::places::{Certificates, Closing, Places};
-use super::served::{Served, ServedOn};
-use super::stage::{Pledge, Pledges, Stage};
-use super::staging::Staging;
+use super::kept_stage::KeptStage;
+use super::open::{DiskHistory, DiskOpenOptions, RunningDisk, remove_unused_backing};
+use super::served_notes::{ServedNote, ServedNotes};
+use super::stage::{Stage, StageNote, StageNotes};
 use super::swap::Swap;
-use super::watch::{Notes, Watch};
-use crate::config::Claim;
+use super::watch::{DiskNotes, DiskWatch};
+use crate::config::StateFolderClaim;
 use crate::observe::events::Events;
 use crate::stuck;
 
 /// What all disks share.
 #[derive(Clone, Debug)]
-pub(super) struct DiskGround {
-    /// The state folder, where swap disks without a backing get one.
-    pub(super) state: Claim,
+pub(super) struct DiskEnvironment {
+    /// The state folder. Swap disks without a backing get one there.
+    pub(super) state: StateFolderClaim,
     /// The most bytes of pages that no backing has yet.
     pub(super) dirty_max: Bytes,
-    /// Where whoever keeps these pages listens.
+    /// The socket of the keeper of these pages.
     pub(super) keeper: PathBuf,
     /// Threads that serve NBD.
     pub(super) threads: usize,
-    /// How long a backing may do nothing at all before its disk, which is to go, stays.
+    /// How long a backing may do nothing at all. After that, a disk that is to go stays.
     pub(super) silence_max: Duration,
-    /// Where it is told what befalls disks.
+    /// Receives the events of disks.
     pub(super) events: Events,
 }
 
 /// The disks that are open, and what they share.
 pub(super) struct OpenDisks {
     backend: Backend,
-    pub(super) ground: DiskGround,
-    /// Made with the first disk, as NBD's threads are.
-    pub(super) places: Mutex<Option<Places>>,
-    pub(super) callers: AllCallers,
+    pub(super) environment: DiskEnvironment,
+    /// Made with the first disk, as are NBD's threads.
+    pub(super) places: Mutex<Option<DiskEndpoints>>,
+    pub(super) callers: ClientCounters,
     /// Made with the first swap disk.
-    pub(super) staging: Mutex<Option<Staging>>,
-    /// Who begins or ends a stage and its keeper: that may take its time.
+    pub(super) staging: Mutex<Option<KeptStage>>,
+    /// Held while a stage and its keeper begin or end, which may take time.
     pub(super) staging_changes: Mutex<()>,
-    /// When the keeper was last asked in vain and at length.
+    /// When the keeper last failed to answer after a long wait.
     pub(super) silent_at: Mutex<Option<Instant>>,
-    pub(super) pledges: Pledges,
-    pub(super) served: Served,
-    pub(super) watch: Watch,
+    pub(super) stage_notes: StageNotes,
+    pub(super) served: ServedNotes,
+    pub(super) watch: DiskWatch,
     pub(super) open: Mutex<BTreeMap<DiskName, Arc<ServedDisk>>>,
 }
 
 /// A disk that is served.
 pub(super) struct ServedDisk {
-    /// What holds, with the backing that it was given and the ports that were taken.
+    /// The settings in force, with the backing that the disk was given and the ports that were taken.
     pub(super) settings: DiskSettings,
-    pub(super) disk: Arc<Backed>,
-    pub(super) running: Mutex<Option<OpenDisk>>,
+    pub(super) disk: Arc<BackedDisk>,
+    pub(super) running: Mutex<Option<RunningDisk>>,
     pub(super) is_leaving: AtomicBool,
 }
 
 impl OpenDisks {
-    /// No disks yet.
-    pub(super) fn open(backend: &Backend, ground: DiskGround) -> OpenDisks {
-        let pledges = Pledges::of(&ground.state);
-        let served = Served::of(&ground.state);
+    /// Starts with no disks.
+    pub(super) fn open(backend: &Backend, environment: DiskEnvironment) -> OpenDisks {
+        let notes = StageNotes::of(&environment.state);
+        let served = ServedNotes::of(&environment.state);
         OpenDisks {
             backend: backend.clone(),
-            watch: Watch::of(&pledges, &served),
-            pledges,
+            watch: DiskWatch::of(&notes, &served),
+            stage_notes: notes,
             served,
-            ground,
+            environment,
             places: Mutex::default(),
-            callers: AllCallers::default(),
+            callers: ClientCounters::default(),
             staging: Mutex::default(),
             staging_changes: Mutex::default(),
             silent_at: Mutex::default(),
@@ -100,35 +100,35 @@ impl OpenDisks {
     ///
     /// # Errors
     ///
-    /// See [`DiskError`]; nothing is left of it then.
-    pub(super) fn add(&self, said: &DiskSettings, history: History) -> Result<(), DiskError> {
+    /// See [`DiskError`]. Nothing of the disk is left then.
+    pub(super) fn add(&self, said: &DiskSettings, history: DiskHistory) -> Result<(), DiskError> {
         if self.open.lock().contains_key(&said.name) {
             return Err(DiskError::Exists(said.name.clone()));
         }
         if said.kind == DiskKind::Swap {
             self.check_notes()?;
             self.check_versions(&said.name)?;
-            if history != History::GivenUp {
+            if history != DiskHistory::GivenUp {
                 self.check_served(&said.name)?;
             }
         }
         let mut settings = self.with_backing(said)?;
-        let in_use = self.stage_for(&settings)?;
+        let in_use = self.lease_stage_for(&settings)?;
         let stage = in_use.as_ref().map(|in_use| Arc::clone(&in_use.stage));
         match (&stage, history) {
             (None, _) => {}
-            (Some(stage), History::GivenUp) => {
-                self.check_reach(&said.name, stage)?;
-                self.give_up_anothers(&settings);
+            (Some(stage), DiskHistory::GivenUp) => {
+                self.check_reachable(&said.name, stage)?;
+                self.discard_other_tenants(&settings);
             }
             (Some(stage), _) => {
-                self.check_pledge(&said.name, stage)?;
+                self.check_stage_note(&said.name, stage)?;
                 self.check_tenant(&settings)?;
             }
         }
-        let running = OpenDisk::start(
+        let running = RunningDisk::start(
             &settings,
-            &Opening {
+            &DiskOpenOptions {
                 backend: &self.backend,
                 tenant: self.tenant(&settings)?,
                 stage: stage.clone(),
@@ -136,21 +136,21 @@ impl OpenDisks {
                 may_make: self.may_make(&settings, history),
                 mark: self.mark_before(&settings, history),
                 history,
-                events: &self.ground.events,
+                events: &self.environment.events,
             },
         )
-        .map_err(|error| self.say_whose(error))?;
+        .map_err(|error| self.name_owner(error))?;
         let disk = Arc::clone(&running.disk);
-        match self.introduce(&disk, &settings, history) {
+        match self.record_and_serve(&disk, &settings, history) {
             Ok(listen) => settings.listen = listen,
             Err(error) => {
-                self.let_go(&said.name);
+                self.disconnect(&said.name);
                 running.end();
                 self.watch.end(&said.name);
-                self.redeem(&said.name);
+                self.drop_stage_note(&said.name);
                 if disk.backing.is_new() {
-                    self.served.forget(&said.name);
-                    undo(disk.backing.path());
+                    self.served.remove(&said.name);
+                    remove_unused_backing(disk.backing.path());
                 }
                 return Err(error);
             }
@@ -165,10 +165,10 @@ impl OpenDisks {
         Ok(())
     }
 
-    /// That notes can be read: of a swap disk nobody knows without them whether it has lost pages.
+    /// Checks that notes can be read. Without them nobody knows whether a swap disk has lost pages.
     pub(super) fn check_notes(&self) -> Result<(), DiskError> {
-        let state = &self.ground.state;
-        match state.folder().filter(|_| state.is_silent()) {
+        let state = &self.environment.state;
+        match state.folder().filter(|_| state.is_unresponsive()) {
             Some(folder) => Err(DiskError::Mute {
                 path: folder.to_owned(),
             }),
@@ -176,9 +176,10 @@ impl OpenDisks {
         }
     }
 
-    /// That what was noted of a disk can be read, whatever its owner gives up: nobody else knows what a newer release meant.
+    /// Checks that this release can read what was noted of a disk, whatever its owner gives up. Only a newer release
+    /// knows what it noted.
     fn check_versions(&self, name: &DiskName) -> Result<(), DiskError> {
-        let pledged = self.pledges.check_version(name);
+        let pledged = self.stage_notes.check_version(name);
         let checked = pledged.and_then(|()| self.served.check_version(name));
         checked.map_err(|source| DiskError::Note {
             name: name.clone(),
@@ -186,7 +187,7 @@ impl OpenDisks {
         })
     }
 
-    /// That the note of where it was served from says something, if there is one.
+    /// Checks that the note of where the disk was served from is readable, if there is one.
     fn check_served(&self, name: &DiskName) -> Result<(), DiskError> {
         match self.served.garbled(name) {
             Some(path) => Err(DiskError::Garbled {
@@ -197,96 +198,96 @@ impl OpenDisks {
         }
     }
 
-    /// Notes what the next daemon has to know of a disk, and serves it.
-    fn introduce(
+    /// Notes what the next daemon must know of a disk, and serves it.
+    fn record_and_serve(
         &self,
-        disk: &Arc<Backed>,
+        disk: &Arc<BackedDisk>,
         settings: &DiskSettings,
-        history: History,
+        history: DiskHistory,
     ) -> Result<Vec<DiskListen>, DiskError> {
         let notes = match &disk.swap {
             Some(swap) => Some(self.notes_of(disk, swap, settings, history)?),
             None => None,
         };
-        self.watch.begin(disk, notes);
+        self.watch.watch(disk, notes);
         self.serve(disk, settings)
     }
 
-    /// What the next daemon has to know of a swap disk.
+    /// Notes what the next daemon must know of a swap disk.
     fn notes_of(
         &self,
-        disk: &Backed,
+        disk: &BackedDisk,
         swap: &Swap,
         settings: &DiskSettings,
-        history: History,
-    ) -> Result<Notes, DiskError> {
+        history: DiskHistory,
+    ) -> Result<DiskNotes, DiskError> {
         let name = &settings.name;
         let beside = swap.stage.count_beside(name, Some(swap.disk));
-        if beside > 0 && history == History::New {
+        if beside > 0 && history == DiskHistory::New {
             let (name, left) = (name.clone(), Pages(beside));
             return Err(DiskError::Stranded { name, left });
         }
-        if beside > 0 && history != History::GivenUp && self.was_staged_for(settings) {
+        if beside > 0 && history != DiskHistory::GivenUp && self.was_staged_for(settings) {
             return Err(DiskError::Replaced {
                 name: name.clone(),
                 path: disk.backing.path().to_owned(),
             });
         }
-        let is_broken = || self.pledges.is_broken(name, swap.stage.id());
-        if self.pledges.is_garbled(name) || history == History::GivenUp && is_broken() {
-            self.pledges.forget(name);
+        let is_broken = || self.stage_notes.is_stage_gone(name, swap.stage.id());
+        if self.stage_notes.is_garbled(name) || history == DiskHistory::GivenUp && is_broken() {
+            self.stage_notes.remove(name);
         }
-        // Whose those are and where they belong, only the note says that is there.
-        let is_owed = beside == 0 || !self.is_pledged(name);
-        Ok(Notes {
-            pledge: is_owed
-                .then(|| self.pledge(settings, &swap.stage))
+        // Only the note that is there says whose those pages are and where they belong.
+        let is_owed = beside == 0 || !self.may_have_staged_pages(name);
+        Ok(DiskNotes {
+            stage_note: is_owed
+                .then(|| self.stage_note_for(settings, &swap.stage))
                 .flatten(),
             backing: backing_of(settings).to_owned(),
             mark: disk.backing.mark().map_err(DiskError::System)?,
         })
     }
 
-    /// Whether what is staged under a name belongs to what was at the path that its backing has.
+    /// Whether the pages staged under a name belong to what was at the path that its backing has.
     fn was_staged_for(&self, settings: &DiskSettings) -> bool {
-        let noted = self.pledges.noted(&settings.name);
+        let noted = self.stage_notes.read(&settings.name);
         noted.is_some_and(|noted| noted.backing == backing_of(settings))
     }
 
-    /// Whether a backing that is not there may be made.
-    fn may_make(&self, settings: &DiskSettings, history: History) -> bool {
+    /// Whether the daemon may make a backing that is not there.
+    fn may_make(&self, settings: &DiskSettings, history: DiskHistory) -> bool {
         match history {
-            History::New | History::GivenUp => true,
-            History::Written | History::Resized => self.served_on(settings).is_none(),
-            History::Served => false,
+            DiskHistory::New | DiskHistory::GivenUp => true,
+            DiskHistory::Written | DiskHistory::Resized => self.served_on(settings).is_none(),
+            DiskHistory::Served => false,
         }
     }
 
-    /// The mark that a disk's backing has to have.
-    fn mark_before(&self, settings: &DiskSettings, history: History) -> Option<u64> {
+    /// The mark that a disk's backing must have.
+    fn mark_before(&self, settings: &DiskSettings, history: DiskHistory) -> Option<u64> {
         match history {
-            History::New | History::GivenUp => None,
-            History::Written | History::Resized | History::Served => {
+            DiskHistory::New | DiskHistory::GivenUp => None,
+            DiskHistory::Written | DiskHistory::Resized | DiskHistory::Served => {
                 self.served_on(settings).and_then(|on| on.mark)
             }
         }
     }
 
-    /// That a swap disk was served at its path since the host's start. Of others nobody keeps a note.
-    fn served_on(&self, settings: &DiskSettings) -> Option<ServedOn> {
+    /// The note that a swap disk was served at its path since the host's start. Other disks have no such note.
+    fn served_on(&self, settings: &DiskSettings) -> Option<ServedNote> {
         let is_swap = settings.kind == DiskKind::Swap;
-        let noted = is_swap.then(|| self.served.noted(&settings.name, backing_of(settings)));
+        let noted = is_swap.then(|| self.served.read(&settings.name, backing_of(settings)));
         noted.flatten()
     }
 
     pub(super) fn serve(
         &self,
-        disk: &Arc<Backed>,
+        disk: &Arc<BackedDisk>,
         settings: &DiskSettings,
     ) -> Result<Vec<DiskListen>, DiskError> {
         let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
         let served = self.serve_at_places(&disk, settings);
-        // Nobody else's disk waits while it is looked who is in the way.
+        // No other disk waits while the daemon checks who holds the listener.
         let (served, callers) = served.map_err(DiskError::with_who_listens)?;
         let tenant = settings.tenant.clone();
         self.callers.add(settings.name.clone(), tenant, callers);
@@ -297,21 +298,21 @@ impl OpenDisks {
         &self,
         disk: &Arc<dyn Disk>,
         settings: &DiskSettings,
-    ) -> Result<(Vec<DiskListen>, Vec<Callers>), DiskError> {
+    ) -> Result<(Vec<DiskListen>, Vec<EndpointClients>), DiskError> {
         let mut places = self.places.lock();
         let places = match &mut *places {
             Some(places) => places,
-            none => none.insert(Places::open(
+            none => none.insert(DiskEndpoints::open(
                 &self.backend,
-                self.ground.threads,
-                &self.ground.events,
+                self.environment.threads,
+                &self.environment.events,
             )?),
         };
         let served = places.serve(disk, settings)?;
-        Ok((served, places.callers(disk.name())))
+        Ok((served, places.clients(disk.name())))
     }
 
-    /// A swap disk gets a file of its own where nobody named one.
+    /// Gives a swap disk a file of its own if the owner named none.
     fn with_backing(&self, said: &DiskSettings) -> Result<DiskSettings, DiskError> {
         let mut settings = said.clone();
         if settings.backing.is_none() {
@@ -327,7 +328,7 @@ impl OpenDisks {
     }
 
     /// Names the disk that uses a backing, if it is one of ours.
-    fn say_whose(&self, error: DiskError) -> DiskError {
+    fn name_owner(&self, error: DiskError) -> DiskError {
         let DiskError::Backing(BackingError::InUse(path)) = error else {
             return error;
         };
@@ -343,9 +344,9 @@ impl OpenDisks {
         })
     }
 
-    /// The file that a swap disk is given where nobody named one.
+    /// The file that a swap disk gets if the owner named none.
     pub(super) fn own_file(&self, name: &DiskName) -> Option<PathBuf> {
-        let folder = self.ground.state.folder()?;
+        let folder = self.environment.state.folder()?;
         Some(folder.join("disks").join(format!("{name}.swap")))
     }
 
@@ -354,100 +355,100 @@ impl OpenDisks {
         Ok(tenant.ok_or(TenantError::Unknown)?)
     }
 
-    /// What is staged under that name is no other tenant's.
+    /// Checks that the pages staged under that name are not another tenant's.
     fn check_tenant(&self, settings: &DiskSettings) -> Result<(), DiskError> {
         let name = settings.name.clone();
-        match (self.other_owner(settings), self.left_of(&name)) {
+        match (self.other_owner(settings), self.left_pages(&name)) {
             (None, _) | (_, Pages(0)) => Ok(()),
             (Some(owner), left) => Err(DiskError::LeftByAnother { name, owner, left }),
         }
     }
 
-    /// Another tenant's pages are given up, by the owner's word.
-    fn give_up_anothers(&self, settings: &DiskSettings) {
+    /// Discards another tenant's pages, because the owner said so.
+    fn discard_other_tenants(&self, settings: &DiskSettings) {
         if self.other_owner(settings).is_some() {
-            self.forget(&settings.name);
+            self.discard_staged(&settings.name);
         }
     }
 
-    /// The tenant that a disk of that name had when it was noted, if that was another.
+    /// The tenant that a disk of that name had when it was noted, if it was another tenant.
     fn other_owner(&self, settings: &DiskSettings) -> Option<String> {
-        let noted = self.pledges.noted(&settings.name)?.tenant;
+        let noted = self.stage_notes.read(&settings.name)?.tenant;
         (noted != settings.tenant.as_str()).then_some(noted)
     }
 
-    /// A note that a disk may have pages on the stage only, where it may.
-    fn pledge(&self, settings: &DiskSettings, stage: &Stage) -> Option<Pledge> {
+    /// A note that a disk may have pages only on the stage, if it may.
+    fn stage_note_for(&self, settings: &DiskSettings, stage: &Stage) -> Option<StageNote> {
         let promises =
             settings.durability() != Durability::WriteThrough && stage.none_for().is_none();
-        promises.then(|| Pledge {
+        promises.then(|| StageNote {
             stage: stage.id().clone(),
             tenant: settings.tenant.to_string(),
             backing: backing_of(settings).to_owned(),
         })
     }
 
-    /// A disk has nothing on the stage any more, if that is so.
-    pub(super) fn redeem(&self, name: &DiskName) {
-        if self.left_of(name) == Pages(0) {
-            self.pledges.forget(name);
+    /// Removes the stage note if a disk has nothing on the stage any more.
+    pub(super) fn drop_stage_note(&self, name: &DiskName) {
+        if self.left_pages(name) == Pages(0) {
+            self.stage_notes.remove(name);
         }
     }
 
-    /// Whether a disk may have pages on a stage only, or had some on one that is gone.
-    pub(super) fn is_pledged(&self, name: &DiskName) -> bool {
-        self.pledges.noted(name).is_some() || self.pledges.is_garbled(name)
+    /// Whether a disk may have pages only on a stage, or had some on a stage that is gone.
+    pub(super) fn may_have_staged_pages(&self, name: &DiskName) -> bool {
+        self.stage_notes.read(name).is_some() || self.stage_notes.is_garbled(name)
     }
 
-    /// Serves a disk no more. Who waits for its clients keeps nobody else waiting.
-    pub(super) fn let_go(&self, name: &DiskName) {
+    /// Stops serving a disk. The wait for its clients holds up nobody else.
+    pub(super) fn disconnect(&self, name: &DiskName) {
         if let Some(closing) = self.close(name) {
             closing.wait();
         }
     }
 
-    /// Serves a disk no more, and waits so long at most for its clients. Says whether they are gone.
-    pub(super) fn let_go_within(&self, name: &DiskName, time: Duration) -> bool {
+    /// Stops serving a disk and waits at most `time` for its clients. Returns whether they are gone.
+    pub(super) fn disconnect_within(&self, name: &DiskName, time: Duration) -> bool {
         let closing = self.close(name);
         closing.is_none_or(|closing| closing.wait_within(time))
     }
 
-    fn close(&self, name: &DiskName) -> Option<Closing> {
+    fn close(&self, name: &DiskName) -> Option<ClosingClients> {
         self.callers.remove(name);
         let mut places = self.places.lock();
-        places.as_mut().map(|places| places.leave(name.as_str()))
+        places.as_mut().map(|places| places.withdraw(name.as_str()))
     }
 
     /// The certificates of NBD listeners.
-    pub(super) fn certificates(&self) -> Vec<Certificates> {
+    pub(super) fn certificates(&self) -> Vec<NbdCertificates> {
         let places = self.places.lock();
-        let all = places.as_ref().map(Places::certificates);
+        let all = places.as_ref().map(DiskEndpoints::certificates);
         all.unwrap_or_default()
     }
 
-    /// All of them, in order of names.
+    /// All open disks, in the order of names.
     pub(super) fn list(&self) -> Vec<DiskStatus> {
         let all: Vec<_> = self.open.lock().values().cloned().collect();
         all.iter().map(|disk| self.status(disk)).collect()
     }
 
-    /// What was swapped and no disk that is open writes, in order of names.
-    pub(super) fn left_behind(&self) -> Vec<LeftBehind> {
+    /// Swapped pages that no open disk writes, in the order of names.
+    pub(super) fn left_behind(&self) -> Vec<OrphanedPages> {
         let Some(stage) = self.stage() else {
             return Vec::new();
         };
         let open = self.open.lock();
-        let left = stage.deserted().into_iter().map(|(name, pages)| {
+        let left = stage.unserved().into_iter().map(|(name, pages)| {
             let why = match open.contains_key(&name) {
-                true => Deserted::OtherBacking,
-                false => Deserted::NoDisk,
+                true => OrphanReason::OtherBacking,
+                false => OrphanReason::NoDisk,
             };
             let noted = self
-                .pledges
-                .known(&name)
-                .filter(|_| why == Deserted::NoDisk);
-            let (tenant, backing) = noted.map(|pledge| (pledge.tenant, pledge.backing)).unzip();
-            LeftBehind {
+                .stage_notes
+                .last_known(&name)
+                .filter(|_| why == OrphanReason::NoDisk);
+            let (tenant, backing) = noted.map(|note| (note.tenant, note.backing)).unzip();
+            OrphanedPages {
                 name,
                 pages,
                 why,
@@ -463,14 +464,14 @@ impl OpenDisks {
         found.ok_or_else(|| DiskError::NoDisk(name.clone()))
     }
 
-    /// How a disk is.
+    /// The status of a disk.
     pub(super) fn status(&self, served: &ServedDisk) -> DiskStatus {
         let disk = &served.disk;
         let figures = disk.tallies.sum();
-        let (connections, clients) = self.callers.of(&served.settings.name);
+        let (connections, clients) = self.callers.clients_of(&served.settings.name);
         let dirty = disk.swap.as_ref().map_or(0, Swap::dirty);
         let is_leaving = served.is_leaving.load(Ordering::Relaxed);
-        let (state, why) = match (disk.ails_of(), is_leaving) {
+        let (state, why) = match (disk.write_failure(), is_leaving) {
             (Some(cause), _) => (
                 DiskState::Ailing,
                 format!("its backing takes no writes: {cause}"),
@@ -484,9 +485,12 @@ impl OpenDisks {
         DiskStatus {
             state,
             why: with_drawbacks(why, drawbacks(disk)),
-            astray: disk.plight.astray().is_some(),
-            unnoted: disk.plight.is_unnoted(),
-            held_back: disk.swap.as_ref().is_some_and(Swap::is_held_back),
+            astray: disk.problems.path_mismatch().is_some(),
+            unnoted: disk.problems.is_unnoted(),
+            held_back: disk
+                .swap
+                .as_ref()
+                .is_some_and(Swap::is_forced_write_through),
             connections,
             clients,
             reads: figures.reads,
@@ -503,8 +507,8 @@ impl OpenDisks {
         }
     }
 
-    /// Makes a disk larger, or takes over what a block device has become. Its guest sees that when `keep` has written it
-    /// down: else the backing is as it was.
+    /// Makes a disk larger, or takes over a block device's new size. The guest sees the size when `keep` has written it
+    /// down. Otherwise the backing stays as it was.
     pub(super) fn resize<E: From<DiskError>>(
         &self,
         name: &DiskName,
@@ -526,11 +530,15 @@ impl OpenDisks {
         }
         let backing = &disk.backing;
         let before = backing.all_bytes().map_err(failed)?;
-        backing.grow(size, disk.swap.is_some()).map_err(failed)?;
-        keep().inspect_err(|_| backing.ungrow(before))?;
+        let allocation = match disk.swap {
+            Some(_) => FileAllocation::Full,
+            None => FileAllocation::Sparse,
+        };
+        backing.grow(size, allocation).map_err(failed)?;
+        keep().inspect_err(|_| backing.shrink_back(before))?;
         let bytes = whole_sectors(size.0);
         disk.bytes.store(bytes, Ordering::Relaxed);
-        let rest = backing.rest().unwrap_or(0);
+        let rest = backing.partial_sector_bytes().unwrap_or(0);
         disk.rest.store(rest, Ordering::Relaxed);
         disk.reading.resize(bytes / PAGE_BYTES);
         Ok(())
@@ -545,7 +553,7 @@ impl OpenDisks {
             .unwrap_or_default()
     }
 
-    /// What the stage takes of the host's memory, beside the arena.
+    /// Memory of the host that the stage takes beside the arena.
     pub(super) fn stage_bytes(&self) -> Bytes {
         let staging = self.staging.lock();
         let bytes = staging.as_ref().map(|staging| staging.stage.bytes());
@@ -553,8 +561,8 @@ impl OpenDisks {
     }
 }
 
-/// What is wrong with a disk that is served all the same.
-fn drawbacks(disk: &Backed) -> Vec<String> {
+/// The faults of a disk that is served all the same.
+fn drawbacks(disk: &BackedDisk) -> Vec<String> {
     let short = disk.short_of.as_ref().map(|why| {
         format!("its backing has not the blocks for all of its pages, and writes may fail: {why}")
     });
@@ -563,7 +571,7 @@ fn drawbacks(disk: &Backed) -> Vec<String> {
         None => "writes go to its backing before they are acknowledged, for no `sublet keep` would have its pages for the next start; that is tried again every second".to_owned(),
         Some(error) => format!("writes go to its backing before they are acknowledged, for there is no stage for its pages: {error}; that is tried again when the daemon starts"),
     });
-    let said = disk.plight.said(disk.settings.durability());
+    let said = disk.problems.describe(disk.settings.durability());
     let rest = disk.rest.load(Ordering::Relaxed);
     let rest = (rest > 0).then(|| {
         format!("the last {rest} bytes of its backing are no whole sector, and no part of the disk")
@@ -584,7 +592,7 @@ fn with_drawbacks(why: String, drawbacks: Vec<String>) -> String {
     }
 }
 
-/// Where a disk's bytes are; one that is opened has a backing.
+/// Where a disk's bytes are. An open disk always has a backing.
 fn backing_of(settings: &DiskSettings) -> &str {
     settings.backing.as_deref().unwrap_or_default()
 }

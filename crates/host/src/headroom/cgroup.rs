@@ -1,4 +1,4 @@
-//! The memory limits that bind this process: its own cgroup's and those above it, version 1 and 2.
+//! The memory limits that bind this process: those of its own cgroup and of the cgroups above it, versions 1 and 2.
 
 use std::fs;
 use std::io;
@@ -8,38 +8,38 @@ use sublet_types::{Bytes, CgroupFigures};
 
 use super::proc_file::{ProcFile, entries, only_number};
 
-/// Levels of cgroups that are looked at, from this process upwards.
+/// The most levels of cgroups that are read, from this process upwards.
 const LEVELS_MAX: usize = 32;
 
 /// This process's cgroup and those above it.
 #[derive(Debug, Default)]
 pub(super) struct Cgroups {
-    levels: Vec<Level>,
+    levels: Vec<CgroupLevel>,
 }
 
 #[derive(Debug)]
-struct Level {
+struct CgroupLevel {
     limits: Vec<ProcFile>,
     usage: ProcFile,
     stat: ProcFile,
-    names: &'static Names,
+    names: &'static CgroupFileNames,
     limit: Bytes,
     inactive_file: Bytes,
     refaults: u64,
 }
 
-/// What a version calls its files and figures.
+/// The names that a version gives its files and figures.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct CgroupFileNames {
     pub(super) limits: &'static [&'static str],
     pub(super) usage: &'static str,
     inactive_file: &'static [u8],
-    /// Before Linux 5.9 the kernel counts file pages only, and has no word for that in the name.
+    /// Before Linux 5.9 the kernel counts only file pages, and their name does not say so.
     pub(super) refaults: [&'static [u8]; 2],
     pub(super) swap_refaults: &'static [u8],
 }
 
-static V1: Names = Names {
+static V1: CgroupFileNames = CgroupFileNames {
     limits: &["memory.limit_in_bytes"],
     usage: "memory.usage_in_bytes",
     inactive_file: b"total_inactive_file",
@@ -50,7 +50,7 @@ static V1: Names = Names {
     swap_refaults: b"total_workingset_refault_anon",
 };
 
-static V2: Names = Names {
+static V2: CgroupFileNames = CgroupFileNames {
     limits: &["memory.max", "memory.high"],
     usage: "memory.current",
     inactive_file: b"inactive_file",
@@ -59,7 +59,7 @@ static V2: Names = Names {
 };
 
 impl Cgroups {
-    /// Finds them by `/proc/self`. None at all where there are none.
+    /// Finds the cgroups through `/proc/self`. The result is empty if there are none.
     pub(super) fn of_this_process(proc: &Path) -> Cgroups {
         let text =
             |name: &str| fs::read_to_string(proc.join("self").join(name)).unwrap_or_default();
@@ -69,7 +69,7 @@ impl Cgroups {
     fn of(memberships: &str, mounts: &str) -> Cgroups {
         let levels = folders(memberships, mounts)
             .take(LEVELS_MAX)
-            .filter_map(|(folder, names)| Level::open(&folder, names).ok())
+            .filter_map(|(folder, names)| CgroupLevel::open(&folder, names).ok())
             .collect();
         Cgroups { levels }
     }
@@ -86,20 +86,20 @@ impl Cgroups {
         }
     }
 
-    /// The level with the least idle memory, of those with a limit under the host's `memory`.
+    /// The level with the least idle memory, among those whose limit is below the host's `memory`.
     pub(super) fn tightest(&mut self, memory: Bytes) -> Option<CgroupFigures> {
         self.levels
             .iter_mut()
             .filter(|level| level.limit < memory)
-            .filter_map(Level::figures)
+            .filter_map(CgroupLevel::figures)
             .min_by_key(CgroupFigures::idle)
     }
 }
 
-impl Level {
-    fn open(folder: &Path, names: &'static Names) -> io::Result<Level> {
+impl CgroupLevel {
+    fn open(folder: &Path, names: &'static CgroupFileNames) -> io::Result<CgroupLevel> {
         let limits = names.limits.iter();
-        Ok(Level {
+        Ok(CgroupLevel {
             limits: limits
                 .map(|name| ProcFile::open(folder.join(name)))
                 .collect::<io::Result<_>>()?,
@@ -142,26 +142,27 @@ impl Level {
     }
 }
 
-/// The top of a hierarchy of memory cgroups, and this process's own in it.
-pub(super) struct Top {
+/// The top of a hierarchy of memory cgroups, and this process's own cgroup in it.
+pub(super) struct CgroupRoot {
     pub(super) own: PathBuf,
     pub(super) point: PathBuf,
-    pub(super) names: &'static Names,
+    pub(super) names: &'static CgroupFileNames,
 }
 
-/// The hierarchies that this process can see: each once, wherever else it is mounted, as a chroot or a bind mount does.
-pub(super) fn tops(memberships: &str, mounts: &str) -> Vec<Top> {
-    let mut known = Vec::<Mount>::new();
-    for mount in mounts.lines().filter_map(Mount::parse) {
-        if !known.iter().any(|other| other.shows(&mount)) {
-            known.retain(|other| !mount.shows(other));
+/// The hierarchies that this process can see. Each appears once, even if a chroot or a bind mount mounts it elsewhere
+/// too.
+pub(super) fn cgroup_roots(memberships: &str, mounts: &str) -> Vec<CgroupRoot> {
+    let mut known = Vec::<CgroupMount>::new();
+    for mount in mounts.lines().filter_map(CgroupMount::parse) {
+        if !known.iter().any(|other| other.contains(&mount)) {
+            known.retain(|other| !mount.contains(other));
             known.push(mount);
         }
     }
     let seen = known.into_iter().filter_map(|mount| {
         let path = membership(memberships, mount.names)?;
         let below = path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
-        Some(Top {
+        Some(CgroupRoot {
             own: mount.point.join(below),
             point: mount.point,
             names: mount.names,
@@ -171,8 +172,11 @@ pub(super) fn tops(memberships: &str, mounts: &str) -> Vec<Top> {
 }
 
 /// The folders of this process's memory cgroup and of those above it, innermost first.
-fn folders(memberships: &str, mounts: &str) -> impl Iterator<Item = (PathBuf, &'static Names)> {
-    let tops = tops(memberships, mounts).into_iter();
+fn folders(
+    memberships: &str,
+    mounts: &str,
+) -> impl Iterator<Item = (PathBuf, &'static CgroupFileNames)> {
+    let tops = cgroup_roots(memberships, mounts).into_iter();
     tops.flat_map(|top| {
         let levels = top.own.ancestors();
         let levels = levels.take_while(|folder| folder.starts_with(&top.point));
@@ -184,7 +188,7 @@ fn folders(memberships: &str, mounts: &str) -> impl Iterator<Item = (PathBuf, &'
 }
 
 /// This process's path in the hierarchy of that version: `4:memory:/a/b` or `0::/a/b`.
-fn membership(memberships: &str, names: &'static Names) -> Option<PathBuf> {
+fn membership(memberships: &str, names: &'static CgroupFileNames) -> Option<PathBuf> {
     memberships.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
         let controllers = parts.next()?;
@@ -199,19 +203,19 @@ fn membership(memberships: &str, names: &'static Names) -> Option<PathBuf> {
 }
 
 /// A mounted hierarchy of cgroups.
-struct Mount {
+struct CgroupMount {
     /// The hierarchy's file system.
     device: String,
     /// The cgroup that is its top.
     root: PathBuf,
     /// Where it is mounted.
     point: PathBuf,
-    names: &'static Names,
+    names: &'static CgroupFileNames,
 }
 
-impl Mount {
-    /// A line of `/proc/self/mountinfo`: `36 35 0:31 /root /point opts … - type source superopts`.
-    fn parse(line: &str) -> Option<Mount> {
+impl CgroupMount {
+    /// Parses a line of `/proc/self/mountinfo`: `36 35 0:31 /root /point opts … - type source superopts`.
+    fn parse(line: &str) -> Option<CgroupMount> {
         let (place, kind) = line.split_once(" - ")?;
         let mut kind = kind.split(' ');
         let names = match kind.next()? {
@@ -220,7 +224,7 @@ impl Mount {
             _ => return None,
         };
         let mut place = place.split(' ').skip(2);
-        Some(Mount {
+        Some(CgroupMount {
             device: place.next()?.to_owned(),
             root: PathBuf::from(place.next()?),
             point: PathBuf::from(place.next()?),
@@ -228,8 +232,8 @@ impl Mount {
         })
     }
 
-    /// Whether all of the other's cgroups are in this one.
-    fn shows(&self, other: &Mount) -> bool {
+    /// Whether all of the other mount's cgroups are in this one.
+    fn contains(&self, other: &CgroupMount) -> bool {
         // A root that begins with `..` lies above this process's namespace.
         let is_below = other.root.starts_with(&self.root) && !other.root.starts_with("/..");
         self.device == other.device && (is_below || other.root == self.root)
@@ -325,7 +329,7 @@ mod tests {
              41 24 0:26 / /chroot/sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
              42 24 0:26 /pods /bound rw - cgroup2 cgroup2 rw\n\
              43 24 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
-        let tops = tops("0::/pods/a\n4:memory:/b\n", mounts);
+        let tops = cgroup_roots("0::/pods/a\n4:memory:/b\n", mounts);
         let points: Vec<_> = tops.iter().map(|top| top.point.as_path()).collect();
         let kept = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
         assert_eq!(points, kept.map(Path::new));

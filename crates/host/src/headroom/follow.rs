@@ -1,29 +1,32 @@
-//! One turn of the loop: read the host, decide, set the arena's limit, give back.
+//! One iteration of the loop: read the host, decide, set the arena's limit, give memory back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_frontends::tenancy::Clock;
-use sublet_policy::headroom::{Arena, Bound, Decision, POLL_MAX, Settings, Signal, State, decide};
-use sublet_store::{Release, Released, Worker};
+use sublet_policy::headroom::{
+    ArenaBound, ArenaDecision, ArenaState, HeadroomSettings, HeadroomState, MemoryPressureSignal,
+    POLL_MAX, decide,
+};
+use sublet_store::{Release, ReleaseOutcome, Worker};
 use sublet_types::{Bytes, HostFigures, ReleaseMode};
 
-use super::by_hand::ByHand;
-use super::figures::ReadHost;
 use super::holds::{Holds, TooManyHolds};
-use super::order::Order;
-use crate::observe::events::{Amount, Cause, Detail, EventId, Events, Why};
+use super::host_figures::ReadHost;
+use super::manual_releases::ManualReleases;
+use super::release_order::ReleaseOrder;
+use crate::observe::events::{EventAmount, EventDetail, EventId, EventReason, Events, PostedEvent};
 
-/// Ordered release copies what it keeps: after each such piece the host is looked at again, so that a
-/// release turns fast as soon as it must.
+/// An ordered release copies what it keeps. After each such piece the follower reads the host again, so that a release
+/// turns fast as soon as it must.
 const ORDERED_PIECE: Bytes = Bytes::mib(64);
 
-/// `held` and the host's figures are read one after the other. If `held` moved by more than this between, it was not
-/// one instant, and they are read once more.
+/// `held` and the host's figures are read one after the other. If `held` moved by more than this in between, they do
+/// not belong to one instant and are read once more.
 const INSTANT_SLACK: Bytes = Bytes::mib(4);
 
-/// Trouble in reading the host is logged once in this time.
+/// A failure to read the host is logged once in this time.
 const TROUBLE_EVERY: Duration = Duration::from_secs(60);
 
 /// What the loop saw and did last, for status and metrics.
@@ -31,138 +34,147 @@ const TROUBLE_EVERY: Duration = Duration::from_secs(60);
 pub struct HeadroomFigures {
     /// The host.
     pub host: HostFigures,
-    /// What the arena held then.
+    /// What the arena held at that time.
     pub held: Bytes,
-    /// What was decided; nothing before the first turn.
-    pub decision: Option<Decision>,
+    /// What was decided. `None` before the first iteration.
+    pub decision: Option<ArenaDecision>,
     /// Releases since the start.
     pub releases: ReleaseCounts,
-    /// The last one.
-    pub last_release: Option<Took>,
+    /// The last release.
+    pub last_release: Option<CompletedRelease>,
 }
 
-/// Releases since the start, by whoever's wish.
+/// Releases since the start, whoever asked for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReleaseCounts {
-    /// In order, each piece counted.
+    /// Ordered releases, each piece counted.
     pub ordered: u64,
     /// Fast.
     pub fast: u64,
     /// What they gave back, lost and kept.
-    pub sum: Released,
+    pub sum: ReleaseOutcome,
     /// Time that they took.
     pub time: Duration,
     /// Time that the longest took.
     pub longest: Duration,
 }
 
-/// A release, to its last madvise.
+/// A release, up to its last madvise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Took {
-    /// What it did.
-    pub released: Released,
-    /// How blocks were chosen at the end: a release that turns urgent turns fast.
+pub struct CompletedRelease {
+    /// What the release did.
+    pub released: ReleaseOutcome,
+    /// How blocks were chosen at the end. A release that turns urgent turns fast.
     pub mode: ReleaseMode,
     /// How long it took.
     pub time: Duration,
 }
 
-/// What a turn did, and when the next is due.
+/// What an iteration did, and when the next is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// What it gave back.
-    pub took: Option<Took>,
-    /// When the next is due.
+pub struct Iteration {
+    /// What the iteration gave back.
+    pub release: Option<CompletedRelease>,
+    /// When the next iteration is due.
     pub again_in: Duration,
 }
 
-/// Lets the arena follow a host.
-pub struct Follower<H> {
+/// Makes the arena follow a host.
+pub struct ArenaFollower<H> {
     host: H,
     worker: Worker,
     clock: Clock,
-    settings: Settings,
-    state: State,
+    settings: HeadroomSettings,
+    state: HeadroomState,
     holds: Holds,
     figures: Arc<Mutex<HeadroomFigures>>,
     trouble_at: Option<Duration>,
-    /// What kept the arena from being larger at the last turn.
-    bound: Option<Bound>,
-    reports: Reports,
+    /// What kept the arena from being larger at the last iteration.
+    bound: Option<ArenaBound>,
+    reports: ReportSinks,
 }
 
-/// Where it tells what it does.
+/// Where the follower reports what it does.
 #[derive(Clone, Default)]
-pub(super) struct Reports {
+pub(super) struct ReportSinks {
     pub(super) events: Events,
-    pub(super) by_hand: Arc<ByHand>,
+    pub(super) by_hand: Arc<ManualReleases>,
 }
 
-/// How somebody wants a release done.
+/// How a caller wants a release done.
 #[derive(Clone, Copy)]
-struct Wish {
+struct ReleasePlan {
     mode: ReleaseMode,
-    order: Order,
+    order: ReleaseOrder,
     cap: Bytes,
 }
 
-impl<H: ReadHost> Follower<H> {
-    /// A follower that has not looked yet.
-    pub fn new(host: H, worker: Worker, clock: Clock, settings: Settings) -> Follower<H> {
-        Follower {
+impl<H: ReadHost> ArenaFollower<H> {
+    /// A follower that has not read the host yet.
+    pub fn new(
+        host: H,
+        worker: Worker,
+        clock: Clock,
+        settings: HeadroomSettings,
+    ) -> ArenaFollower<H> {
+        ArenaFollower {
             host,
             worker,
             clock,
             settings,
-            state: State::default(),
+            state: HeadroomState::default(),
             holds: Holds::default(),
             figures: Arc::default(),
             trouble_at: None,
             bound: None,
-            reports: Reports::default(),
+            reports: ReportSinks::default(),
         }
     }
 
-    /// Has it tell what it does.
-    pub(super) fn reporting(self, reports: Reports) -> Follower<H> {
-        Follower { reports, ..self }
+    /// Sets where the follower reports.
+    pub(super) fn reporting(self, reports: ReportSinks) -> ArenaFollower<H> {
+        ArenaFollower { reports, ..self }
     }
 
-    /// Where it shows what it saw and did.
+    /// The figures that the follower updates.
     pub fn figures(&self) -> Arc<Mutex<HeadroomFigures>> {
         Arc::clone(&self.figures)
     }
 
-    /// One turn at `at`: time since the start, which never goes back.
-    pub fn turn(&mut self, at: Duration) -> Turn {
-        self.turn_with(at, None)
+    /// One iteration at `at`: the time since the start, which never goes back.
+    pub fn iterate(&mut self, at: Duration) -> Iteration {
+        self.iterate_with(at, None)
     }
 
-    /// Gives back by hand, and keeps it so for the hold. `at` tells the time since the start.
-    pub fn order(&mut self, order: Order, at: impl Fn() -> Duration) -> Result<Took, TooManyHolds> {
+    /// Gives memory back by hand, and keeps it released for the hold. `at` returns the time since the start.
+    pub fn release_by_hand(
+        &mut self,
+        order: ReleaseOrder,
+        at: impl Fn() -> Duration,
+    ) -> Result<CompletedRelease, TooManyHolds> {
         let began = Instant::now();
         let held = self.worker.store().held();
-        let amount = self.at_most(order).min(held);
+        let amount = self.releasable(order).min(held);
         let fast = amount >= self.settings.fast_from;
         let derived = if fast {
             ReleaseMode::Fast
         } else {
             ReleaseMode::Ordered
         };
-        let wish = Wish {
+        let plan = ReleasePlan {
             mode: order.mode.unwrap_or(derived),
             order,
             cap: held - amount,
         };
         let now = at();
-        self.holds.add(wish.cap, now, now + order.hold)?;
+        self.holds.add(plan.cap, now, now + order.hold)?;
         self.reports.by_hand.begin(order.by);
-        let mut took = Took {
-            released: Released::default(),
-            mode: wish.mode,
+        let mut took = CompletedRelease {
+            released: ReleaseOutcome::default(),
+            mode: plan.mode,
             time: Duration::ZERO,
         };
-        while let Some(piece) = self.turn_with(at(), Some(wish)).took {
+        while let Some(piece) = self.iterate_with(at(), Some(plan)).release {
             took.released += piece.released;
             took.mode = piece.mode;
             if piece.released.bytes == Bytes::ZERO || took.released.bytes >= amount {
@@ -173,8 +185,8 @@ impl<H: ReadHost> Follower<H> {
         Ok(took)
     }
 
-    /// What a tenant holds is the most that it can give.
-    fn at_most(&self, order: Order) -> Bytes {
+    /// The most that can be released. A tenant can give at most what it holds.
+    fn releasable(&self, order: ReleaseOrder) -> Bytes {
         let Some(id) = order.tenant else {
             return order.amount;
         };
@@ -183,29 +195,29 @@ impl<H: ReadHost> Follower<H> {
         held.map_or(Bytes::ZERO, |(_, held)| (*held).min(order.amount))
     }
 
-    fn turn_with(&mut self, at: Duration, wish: Option<Wish>) -> Turn {
-        let Some((held, host)) = self.look(at) else {
-            return Turn {
-                took: None,
+    fn iterate_with(&mut self, at: Duration, plan: Option<ReleasePlan>) -> Iteration {
+        let Some((held, host)) = self.read_host(at) else {
+            return Iteration {
+                release: None,
                 again_in: POLL_MAX,
             };
         };
-        let caps = [self.holds.cap(at), wish.map(|wish| wish.cap)];
-        let arena = Arena {
+        let caps = [self.holds.cap(at), plan.map(|plan| plan.cap)];
+        let arena = ArenaState {
             held,
             cap: caps.into_iter().flatten().min(),
         };
         let (state, decision) = decide(&self.state, &self.settings, &host, arena);
         self.state = state;
         self.worker.store().set_limit(decision.arena_max);
-        let took = self.release(&decision, held, wish);
-        let counted = took.filter(|took| wish.is_some() || took.released.bytes > Bytes::ZERO);
-        self.show(host, held, decision, counted);
-        self.report(&decision, took.filter(|_| wish.is_none()));
+        let took = self.release(&decision, held, plan);
+        let counted = took.filter(|took| plan.is_some() || took.released.bytes > Bytes::ZERO);
+        self.publish(host, held, decision, counted);
+        self.report(&decision, took.filter(|_| plan.is_none()));
         let left = held - decision.arena_max - given_back(took);
         let gives = given_back(took) > Bytes::ZERO;
-        Turn {
-            took,
+        Iteration {
+            release: took,
             again_in: if gives && left > Bytes::ZERO {
                 Duration::ZERO
             } else {
@@ -214,16 +226,16 @@ impl<H: ReadHost> Follower<H> {
         }
     }
 
-    fn look(&mut self, at: Duration) -> Option<(Bytes, HostFigures)> {
-        let (held, figures) = self.look_once(at)?;
+    fn read_host(&mut self, at: Duration) -> Option<(Bytes, HostFigures)> {
+        let (held, figures) = self.read_host_once(at)?;
         let held_after = self.worker.store().held();
         if held_after.0.abs_diff(held.0) <= INSTANT_SLACK.0 {
             return Some((held, figures));
         }
-        self.look_once(at)
+        self.read_host_once(at)
     }
 
-    fn look_once(&mut self, at: Duration) -> Option<(Bytes, HostFigures)> {
+    fn read_host_once(&mut self, at: Duration) -> Option<(Bytes, HostFigures)> {
         let held = self.worker.store().held();
         match self.host.read(at) {
             Ok(figures) => Some((held, figures)),
@@ -233,7 +245,7 @@ impl<H: ReadHost> Follower<H> {
                     .is_none_or(|last| at.saturating_sub(last) >= TROUBLE_EVERY);
                 if is_news {
                     self.trouble_at = Some(at);
-                    let blind = Cause::new(EventId::ArenaBlind, Why::Unreadable);
+                    let blind = PostedEvent::new(EventId::ArenaBlind, EventReason::Unreadable);
                     self.reports.events.post(blind.saying(error));
                 }
                 None
@@ -241,10 +253,15 @@ impl<H: ReadHost> Follower<H> {
         }
     }
 
-    fn release(&mut self, decision: &Decision, held: Bytes, wish: Option<Wish>) -> Option<Took> {
+    fn release(
+        &mut self,
+        decision: &ArenaDecision,
+        held: Bytes,
+        plan: Option<ReleasePlan>,
+    ) -> Option<CompletedRelease> {
         let needed = decision.release?;
-        let mode = match wish {
-            Some(wish) if decision.arena_max >= wish.cap => wish.mode,
+        let mode = match plan {
+            Some(plan) if decision.arena_max >= plan.cap => plan.mode,
             _ => needed,
         };
         let deficit = held - decision.arena_max;
@@ -255,40 +272,46 @@ impl<H: ReadHost> Follower<H> {
         let release = Release {
             amount,
             mode,
-            tenant: wish.and_then(|wish| wish.order.tenant),
+            tenant: plan.and_then(|plan| plan.order.tenant),
         };
         let began = Instant::now();
         let piece = || self.worker.release(release, self.clock.now());
-        let released = match wish {
-            Some(wish) => {
+        let released = match plan {
+            Some(plan) => {
                 let by_hand = &self.reports.by_hand;
-                by_hand.release(wish.order.by, &self.worker, piece)
+                by_hand.release(plan.order.by, &self.worker, piece)
             }
             None => piece(),
         };
-        Some(Took {
+        Some(CompletedRelease {
             released,
             mode,
             time: began.elapsed(),
         })
     }
 
-    /// Tells when the arena gives way, and when it begins to be braked. What is given by hand is told by whoever asked for it.
-    fn report(&mut self, decision: &Decision, took: Option<Took>) {
+    /// Reports when the arena gives way, and when it begins to be braked. A release by hand is reported by the caller.
+    fn report(&mut self, decision: &ArenaDecision, took: Option<CompletedRelease>) {
         let events = &self.reports.events;
         if let Some(took) = took.filter(|took| took.released.bytes > Bytes::ZERO) {
-            events.post(took.event(why(decision.bound)));
+            events.post(took.event(release_reason(decision.bound)));
         }
         let before = self.bound.replace(decision.bound);
         match decision.bound {
-            Bound::Braked(signal) if before != Some(decision.bound) => {
-                events.post(Cause::new(EventId::ArenaBraked, brake(signal)));
+            ArenaBound::Braked(signal) if before != Some(decision.bound) => {
+                events.post(PostedEvent::new(EventId::ArenaBraked, brake_reason(signal)));
             }
             _ => {}
         }
     }
 
-    fn show(&self, host: HostFigures, held: Bytes, decision: Decision, took: Option<Took>) {
+    fn publish(
+        &self,
+        host: HostFigures,
+        held: Bytes,
+        decision: ArenaDecision,
+        took: Option<CompletedRelease>,
+    ) {
         let mut figures = self.figures.lock();
         figures.host = host;
         figures.held = held - given_back(took);
@@ -300,20 +323,20 @@ impl<H: ReadHost> Follower<H> {
     }
 }
 
-impl Took {
-    /// What is told of it.
-    pub fn event(&self, why: Why) -> Cause {
+impl CompletedRelease {
+    /// The event of the release.
+    pub fn event(&self, why: EventReason) -> PostedEvent {
         let id = match self.mode {
             ReleaseMode::Ordered => EventId::ReleaseOrdered,
             _ => EventId::ReleaseFast,
         };
-        let cause = Cause::new(id, why).of(Amount::Bytes(self.released.bytes));
-        cause.with(Detail::Released(self.released))
+        let cause = PostedEvent::new(id, why).of(EventAmount::Bytes(self.released.bytes));
+        cause.with(EventDetail::Released(self.released))
     }
 }
 
 impl ReleaseCounts {
-    fn count(&mut self, took: &Took) {
+    fn count(&mut self, took: &CompletedRelease) {
         if took.mode == ReleaseMode::Ordered {
             self.ordered += 1;
         } else {
@@ -325,28 +348,28 @@ impl ReleaseCounts {
     }
 }
 
-/// Why an arena that gives way does so.
-fn why(bound: Bound) -> Why {
+/// The reason why an arena gives way.
+fn release_reason(bound: ArenaBound) -> EventReason {
     match bound {
-        Bound::Host => Why::Host,
-        Bound::Cgroup => Why::Cgroup,
-        Bound::Ceiling => Why::Ceiling,
-        Bound::Hold => Why::Held,
-        Bound::Floor => Why::Floor,
-        Bound::Growing | Bound::Braked(_) => Why::Shortage,
+        ArenaBound::Host => EventReason::Host,
+        ArenaBound::Cgroup => EventReason::Cgroup,
+        ArenaBound::Ceiling => EventReason::Ceiling,
+        ArenaBound::Hold => EventReason::Held,
+        ArenaBound::Floor => EventReason::Floor,
+        ArenaBound::Growing | ArenaBound::Braked(_) => EventReason::Shortage,
     }
 }
 
-fn brake(signal: Signal) -> Why {
+fn brake_reason(signal: MemoryPressureSignal) -> EventReason {
     match signal {
-        Signal::Refaults => Why::Refaults,
-        Signal::Pressure => Why::Pressure,
-        Signal::Stalls => Why::Stalls,
-        Signal::Swapping => Why::Swapping,
+        MemoryPressureSignal::Refaults => EventReason::Refaults,
+        MemoryPressureSignal::Pressure => EventReason::Pressure,
+        MemoryPressureSignal::Stalls => EventReason::Stalls,
+        MemoryPressureSignal::Swapping => EventReason::Swapping,
     }
 }
 
-fn given_back(took: Option<Took>) -> Bytes {
+fn given_back(took: Option<CompletedRelease>) -> Bytes {
     took.map_or(Bytes::ZERO, |took| took.released.bytes)
 }
 

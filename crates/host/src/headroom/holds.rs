@@ -1,4 +1,4 @@
-//! Holds: for how long what was released by hand stays released.
+//! Holds: how long memory that was released by hand stays released.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use sublet_types::Bytes;
 /// The most holds at once.
 pub const HOLDS_MAX: usize = 64;
 
-/// No place for one more hold.
+/// There is no room for one more hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{HOLDS_MAX} holds are the most at once; wait for one to end")]
+#[error("there are {HOLDS_MAX} holds already, the most at once; wait for one to end")]
 pub struct TooManyHolds;
 
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ struct Hold {
     until: Duration,
 }
 
-/// The holds that last.
+/// The holds in force.
 #[derive(Debug, Default)]
 pub(super) struct Holds(Vec<Hold>);
 
@@ -38,7 +38,7 @@ impl Holds {
         Ok(())
     }
 
-    /// What the arena may hold at most.
+    /// The most that the arena may hold.
     pub(super) fn cap(&self, now: Duration) -> Option<Bytes> {
         let lasting = self.0.iter().filter(|hold| hold.until > now);
         lasting.map(|hold| hold.cap).min()

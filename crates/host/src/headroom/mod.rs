@@ -1,23 +1,23 @@
-//! Headroom: reads the host's memory figures, has `policy::headroom` decide how large the arena may
-//! be, and makes it so.
+//! Headroom: reads the host's memory figures, lets `policy::headroom` decide how large the arena may be, and sets the
+//! arena's limit.
 
-mod by_hand;
 mod cgroup;
-mod figures;
-#[cfg(test)]
-mod figures_live;
 mod follow;
+mod headroom_thread;
 mod holds;
-mod limited;
-mod order;
+mod host_figures;
+#[cfg(test)]
+mod host_figures_live;
+mod host_pressure;
+mod limited_cgroups;
+mod manual_releases;
 mod proc_file;
-mod running;
-mod wants;
+mod release_order;
 
-pub use by_hand::{ByHand, Taken, TakenOf};
-pub use figures::{ProcHost, ReadError, ReadHost};
-pub use follow::{Follower, HeadroomFigures, ReleaseCounts, Took};
+pub use follow::{ArenaFollower, CompletedRelease, HeadroomFigures, ReleaseCounts};
+pub(crate) use headroom_thread::protect_from_oom_killer;
+pub use headroom_thread::{Headroom, HeadroomStartError, OOM_SCORE_ADJ};
 pub use holds::{HOLDS_MAX, TooManyHolds};
-pub use order::{Order, OrderError};
-pub(crate) use running::stay_alive;
-pub use running::{Headroom, OOM_SCORE_ADJ, StartError};
+pub use host_figures::{HostReadError, ProcHost, ReadHost};
+pub use manual_releases::{ManualReleaseList, ManualReleases, TenantReleaseLoss};
+pub use release_order::{ReleaseOrder, ReleaseOrderError};

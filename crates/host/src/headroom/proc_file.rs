@@ -1,12 +1,12 @@
-//! Files of the kernel that are read again and again: read into one buffer, parsed without allocation. Few are kept open;
-//! of those there may be many, none is.
+//! Files of the kernel that are read again and again: into one buffer, and parsed without allocation. A few of them
+//! stay open. Those of which there may be many never do.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// More than any of the files has; what goes beyond is not read.
+/// More than any of the files has. What goes beyond is not read.
 const TEXT_MAX: usize = 64 << 10;
 const TEXT_FIRST: usize = 8 << 10;
 
@@ -31,7 +31,7 @@ impl ProcFile {
         &self.path
     }
 
-    /// What it says now.
+    /// The file's content now.
     pub(super) fn read(&mut self) -> io::Result<&[u8]> {
         read_whole(&self.file, &mut self.text)
     }
@@ -39,19 +39,19 @@ impl ProcFile {
 
 /// Reads files that are open only while they are read.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct ProcReader {
     text: Vec<u8>,
 }
 
-impl Reader {
-    /// What a file says now.
+impl ProcReader {
+    /// The content of a file now.
     pub(super) fn read(&mut self, path: &Path) -> io::Result<&[u8]> {
         self.text.resize(self.text.len().max(TEXT_FIRST), 0);
         read_whole(&File::open(path)?, &mut self.text)
     }
 }
 
-/// The kernel hands long files out in pieces, so it is read until nothing comes.
+/// The kernel returns long files in pieces, so this reads until nothing comes.
 fn read_whole<'a>(file: &File, text: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
     let mut len = 0;
     loop {
@@ -82,7 +82,7 @@ pub(super) fn entries(text: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     })
 }
 
-/// The number that is the whole of a text: `max` is the largest.
+/// The number that is the whole of a text. `max` is the largest number.
 pub(super) fn only_number(text: &[u8]) -> Option<u64> {
     match text.trim_ascii() {
         b"max" => Some(u64::MAX),

@@ -1,4 +1,4 @@
-//! The file of `policy.log_file`: every change of a target and every loss as a line of JSON.
+//! The file of `policy.log_file`: every change of a target and every loss, as a line of JSON.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// Where what policies do is written down besides, one JSON object a line.
-pub(super) struct LogFile {
+/// The file to which the manager also writes what policies do, one JSON object per line.
+pub(super) struct PolicyLogFile {
     path: PathBuf,
     file: File,
     /// The last line could not be written.
     is_ailing: bool,
 }
 
-impl LogFile {
-    /// Lines go behind what is there.
+impl PolicyLogFile {
+    /// Opens the file. Lines go after what is there.
     ///
     /// # Errors
     ///
-    /// It cannot be made or written to, or is no file: a named pipe would wait for its reader.
-    pub(super) fn open(path: &Path) -> io::Result<LogFile> {
+    /// The file cannot be made or written to, or is not a regular file. A named pipe would wait for its reader.
+    pub(super) fn open(path: &Path) -> io::Result<PolicyLogFile> {
         let opened = OpenOptions::new()
             .create(true)
             .append(true)
@@ -38,14 +38,14 @@ impl LogFile {
             io::Error::new(error.kind(), what)
         };
         let file = opened.map_err(named)?;
-        Ok(LogFile {
+        Ok(PolicyLogFile {
             path: path.to_owned(),
             file,
             is_ailing: false,
         })
     }
 
-    /// Writes a line; what cannot be written is told of once, and in memory still.
+    /// Writes a line. If it cannot be written, the daemon logs that once, and the line is still in memory.
     pub(super) fn write(&mut self, line: &str) {
         let written = self.file.write_all(line.as_bytes());
         let was_ailing = std::mem::replace(&mut self.is_ailing, written.is_err());
@@ -58,11 +58,11 @@ impl LogFile {
 #[cfg(test)]
 mod tests {
     use sublet_policy::explain::{Explanation, Loss, LossCause, Reason};
-    use sublet_policy::moved::{Move, Place};
+    use sublet_policy::transfers::{Holder, MemoryTransfer};
     use sublet_types::{Pages, TenantId, TenantName};
 
     use super::*;
-    use crate::observe::events::{Happened, PolicyRecord};
+    use crate::observe::events::{PolicyOutcome, PolicyRecord};
 
     #[test]
     fn a_named_pipe_is_refused_at_once() {
@@ -74,17 +74,17 @@ mod tests {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK;
             let open = |()| rustix::fs::open(&path, flags, mode).expect("opened");
             let _reader = reader.map(open);
-            let refused = LogFile::open(&path).err().expect("refused");
+            let refused = PolicyLogFile::open(&path).err().expect("refused");
             assert!(refused.to_string().contains("named pipe"), "{refused}");
         }
-        assert!(LogFile::open(Path::new("/dev/null")).is_ok());
+        assert!(PolicyLogFile::open(Path::new("/dev/null")).is_ok());
     }
 
     #[test]
     fn a_file_gets_every_decision_as_a_line_of_json() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("decisions.jsonl");
-        let mut file = LogFile::open(&path).expect("a file");
+        let mut file = PolicyLogFile::open(&path).expect("a file");
         let ann: TenantName = "ann".parse().expect("a name");
         let change = Explanation {
             id: TenantId(1),
@@ -95,7 +95,7 @@ mod tests {
         };
         let decided = PolicyRecord {
             policy: "static-alloc",
-            what: Happened::Decided(change),
+            what: PolicyOutcome::Decided(change),
             moves: Vec::new(),
         };
         let loss = Loss {
@@ -106,9 +106,9 @@ mod tests {
         };
         let lost = PolicyRecord {
             policy: "weights",
-            what: Happened::Lost(loss),
-            moves: vec![Move {
-                place: Place::Tenant("ben".parse().expect("a name")),
+            what: PolicyOutcome::Lost(loss),
+            moves: vec![MemoryTransfer {
+                place: Holder::Tenant("ben".parse().expect("a name")),
                 pages: Pages(4),
             }],
         };

@@ -1,71 +1,71 @@
-//! Who holds less than before, and why: under policies without targets a tenant loses memory although nothing was
-//! decided about it, and its owner asks all the same.
+//! Finds which tenants hold less than before, and why. Under policies without targets a tenant loses memory although
+//! nothing was decided about it, and its owner asks all the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use sublet_policy::explain::{Loss, LossCause};
-use sublet_policy::moved::{Move, Moves, Place, Standing};
+use sublet_policy::transfers::{Holder, MemoryHoldings, MemoryTransfer, MemoryTransfers};
 use sublet_types::{Pages, Second, Snapshot, TenantId, TenantSnapshot};
 
-use crate::headroom::{Taken, TakenOf};
+use crate::headroom::{ManualReleaseList, TenantReleaseLoss};
 
-/// A loss is told from so many parts of what the tenant held on: smaller ones come and go with every put.
+/// A loss is reported from this part of what the tenant held. Smaller losses come and go with every put.
 const TOLD_FROM_ONE_IN: u64 = 64;
 
 /// Follows what tenants hold.
 #[derive(Debug, Default)]
-pub(super) struct Losses {
-    marks: HashMap<TenantId, Mark>,
-    /// What there was for all at the last look.
+pub(super) struct LossTracker {
+    marks: HashMap<TenantId, LossBaseline>,
+    /// The memory for all tenants at the last snapshot.
     last_total: Pages,
 }
 
-/// The most that a tenant held since its last loss was told.
+/// The most that a tenant held since its last reported loss.
 #[derive(Clone, Debug)]
-struct Mark {
+struct LossBaseline {
     at: Second,
     held: Pages,
-    /// What there was for all then, or a look before: who gives way does so after the limit has sunk.
+    /// The memory for all tenants then, or one snapshot earlier, because tenants give way after the limit has sunk.
     total: Pages,
-    /// What the others held.
+    /// What the other tenants held.
     others: Pages,
-    /// Pages and items of it that had been evicted.
+    /// The tenant's pages and items that had been evicted.
     evicted: u64,
-    /// What everybody held.
-    standing: Arc<Standing>,
+    /// What every tenant held.
+    holdings: Arc<MemoryHoldings>,
 }
 
 /// What a tenant lost, and where that went.
-pub(super) type Lost = (TenantId, Loss, Vec<Move<TenantId>>);
+pub(super) type TenantLoss = (TenantId, Loss, Vec<MemoryTransfer<TenantId>>);
 
-impl Losses {
-    /// Looks at a snapshot: who has lost since the last look, in the snapshot's order. `by_hand` is what releases by hand took
-    /// meanwhile; `evicted` counts a tenant's evicted pages and items.
-    pub(super) fn look(
+impl LossTracker {
+    /// Returns which tenants have lost memory since the last snapshot, in the snapshot's order. `by_hand` is what
+    /// releases by hand took meanwhile. `evicted` counts a tenant's evicted pages and items.
+    pub(super) fn losses_since(
         &mut self,
         snapshot: &Snapshot,
-        by_hand: &Taken,
+        by_hand: &ManualReleaseList,
         evicted: impl Fn(TenantId) -> u64,
-    ) -> Vec<Lost> {
+    ) -> Vec<TenantLoss> {
         let held: Pages = snapshot.tenants.iter().map(|tenant| tenant.held).sum();
         let released = by_hand.lost();
         let mut before = std::mem::take(&mut self.marks);
-        let standing = Arc::new(standing(snapshot));
+        let holdings = Arc::new(holdings(snapshot));
         let mut lost = Vec::new();
         for tenant in &snapshot.tenants {
-            let now = Mark {
+            let now = LossBaseline {
                 at: snapshot.at,
                 held: tenant.held,
                 total: snapshot.total.max(self.last_total),
                 others: Pages(held.0.saturating_sub(tenant.held.0)),
                 evicted: evicted(tenant.id),
-                standing: Arc::clone(&standing),
+                holdings: Arc::clone(&holdings),
             };
-            let taken = by_hand.of(tenant.id);
+            let taken = by_hand.of_tenant(tenant.id);
             let own = taken.map_or(Pages(0), |taken| taken.lost);
             let mut mark = before.remove(&tenant.id).unwrap_or_else(|| now.clone());
-            // It may have got more since the last look before some of that was released.
+            // The tenant may have gained since the last snapshot before some of that was released.
             mark.held = mark.held.max(Pages(tenant.held.0 + own.0));
             lost.extend(taken.map(|taken| mark.release(tenant.id, taken, snapshot.at)));
             let others = Pages(released.0 - own.0);
@@ -73,7 +73,7 @@ impl Losses {
             let less = Pages(mark.held.0.saturating_sub(tenant.held.0));
             let is_told = less.0 > 0 && less.0 * TOLD_FROM_ONE_IN >= mark.held.0;
             if is_told {
-                let moves = Moves::between(&mark.standing, &standing);
+                let moves = MemoryTransfers::between(&mark.holdings, &holdings);
                 let loss = loss(&mark, &now, tenant, snapshot);
                 lost.push((tenant.id, loss, moves.of_loss(less)));
             }
@@ -85,9 +85,9 @@ impl Losses {
     }
 }
 
-impl Mark {
-    /// Goes by what was released by hand of the tenant; says what there is to be told of that.
-    fn release(&mut self, id: TenantId, taken: TakenOf, at: Second) -> Lost {
+impl LossBaseline {
+    /// Takes a release by hand of the tenant into account. Returns what there is to report of it.
+    fn release(&mut self, id: TenantId, taken: TenantReleaseLoss, at: Second) -> TenantLoss {
         let before = self.held;
         let after = Pages(before.0 - taken.lost.0);
         self.held = after;
@@ -98,25 +98,30 @@ impl Mark {
             secs: at.0.saturating_sub(self.at.0),
             cause: LossCause::Released { by },
         };
-        let to_host = Move {
-            place: Place::Host,
+        let to_host = MemoryTransfer {
+            place: Holder::Host,
             pages: taken.lost,
         };
         (id, loss, vec![to_host])
     }
 }
 
-fn standing(snapshot: &Snapshot) -> Standing {
+fn holdings(snapshot: &Snapshot) -> MemoryHoldings {
     let held: Pages = snapshot.tenants.iter().map(|tenant| tenant.held).sum();
     let tenants = snapshot.tenants.iter();
-    Standing {
+    MemoryHoldings {
         tenants: tenants.map(|tenant| (tenant.id, tenant.held)).collect(),
         free: snapshot.free,
         over: Pages((held.0 + snapshot.free.0).saturating_sub(snapshot.total.0)),
     }
 }
 
-fn loss(mark: &Mark, now: &Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> Loss {
+fn loss(
+    mark: &LossBaseline,
+    now: &LossBaseline,
+    tenant: &TenantSnapshot,
+    snapshot: &Snapshot,
+) -> Loss {
     Loss {
         before: mark.held,
         after: tenant.held,
@@ -125,8 +130,13 @@ fn loss(mark: &Mark, now: &Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -
     }
 }
 
-/// What took it: the first of these that holds.
-fn cause(mark: &Mark, now: &Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> LossCause {
+/// What caused the loss: the first of these that holds.
+fn cause(
+    mark: &LossBaseline,
+    now: &LossBaseline,
+    tenant: &TenantSnapshot,
+    snapshot: &Snapshot,
+) -> LossCause {
     let given = (mark.held.0 + mark.others.0).saturating_sub(now.held.0 + now.others.0);
     let by = Pages(given);
     let gained = Pages(now.others.0.saturating_sub(mark.others.0));
@@ -177,31 +187,36 @@ mod tests {
         }
     }
 
-    /// What is told of the second look, after a first one. Between them somebody was evicted.
+    /// What is reported at the second snapshot, after a first one. Between them some tenant's memory was evicted.
     fn told(first: Snapshot, second: &Snapshot) -> Vec<(u16, LossCause)> {
-        let mut losses = Losses::default();
-        assert_eq!(losses.look(&first, &Taken::default(), |_| 3), []);
-        let told = losses.look(second, &Taken::default(), |_| 4).into_iter();
+        let mut losses = LossTracker::default();
+        assert_eq!(
+            losses.losses_since(&first, &ManualReleaseList::default(), |_| 3),
+            []
+        );
+        let told = losses
+            .losses_since(second, &ManualReleaseList::default(), |_| 4)
+            .into_iter();
         told.map(|(id, loss, _)| (id.0, loss.cause)).collect()
     }
 
-    /// Others grew meanwhile, but nothing of it was evicted: it let go itself.
+    /// Others grew meanwhile, but nothing of the tenant was evicted: it let go itself.
     #[test]
     fn who_let_go_itself_gave_way_to_nobody() {
-        let mut losses = Losses::default();
-        losses.look(
+        let mut losses = LossTracker::default();
+        losses.losses_since(
             &snapshot(1, 1000, [500, 500], None),
-            &Taken::default(),
+            &ManualReleaseList::default(),
             |_| 3,
         );
         let second = snapshot(2, 1000, [400, 600], None);
-        let lost = losses.look(&second, &Taken::default(), |_| 3);
+        let lost = losses.losses_since(&second, &ManualReleaseList::default(), |_| 3);
         let [(id, loss, moves)] = &lost[..] else {
             panic!("one loss: {lost:?}");
         };
         assert_eq!((id.0, loss.cause), (1, LossCause::LetGo));
-        let moved = Move {
-            place: Place::Tenant(TenantId(2)),
+        let moved = MemoryTransfer {
+            place: Holder::Tenant(TenantId(2)),
             pages: Pages(100),
         };
         assert_eq!(moves, &[moved]);
@@ -220,7 +235,7 @@ mod tests {
             by: Pages(200),
             to: Pages(300),
         };
-        // The limit sinks by what the arena did not hold, too; that is nobody's loss.
+        // The limit also sinks by what the arena did not hold. That is no tenant's loss.
         let smaller = snapshot(2, 300, [400, 400], None);
         assert_eq!(told(before(None), &smaller), [(1, shrank), (2, shrank)]);
         let target = Pages(450);
@@ -240,19 +255,19 @@ mod tests {
         assert_eq!(told(before(None), &alone), [(1, LossCause::MadeRoom)]);
     }
 
-    /// Also under a target, and with the amount that was released, not with what else left meanwhile.
+    /// The same holds under a target, and with the amount that was released, not with what else left meanwhile.
     #[test]
     fn what_was_released_by_hand_is_told_as_such_and_the_rest_as_what_it_is() {
-        let mut losses = Losses::default();
+        let mut losses = LossTracker::default();
         let first = snapshot(1, 1000, [500, 400], Some(450));
-        losses.look(&first, &Taken::default(), |_| 0);
-        let mut taken = Taken::default();
+        losses.losses_since(&first, &ManualReleaseList::default(), |_| 0);
+        let mut taken = ManualReleaseList::default();
         taken.begin(Actor::Daemon);
         let lost = [(TenantId(1), Pages(100)), (TenantId(2), Pages(1))];
         taken.add(Pages(120).bytes(), lost.into_iter());
-        // Meanwhile the second one took 51 of the others.
+        // Meanwhile the second tenant took 51 from the others.
         let second = snapshot(3, 880, [349, 450], Some(450));
-        let lost = losses.look(&second, &taken, |_| 1);
+        let lost = losses.losses_since(&second, &taken, |_| 1);
         let told = lost.iter().map(|(id, loss, moves)| {
             let moved: u64 = moves.iter().map(|one| one.pages.0).sum();
             (id.0, loss.before.0, loss.after.0, loss.cause, moved)
@@ -266,17 +281,20 @@ mod tests {
         assert_eq!(first, &(1, 500, 400, released, 100));
         assert_eq!((rest.0, rest.1, rest.2, rest.3), (1, 400, 349, gave_way));
         assert_eq!(small, &(2, 451, 450, released, 1));
-        // It is told once.
-        assert_eq!(losses.look(&second, &Taken::default(), |_| 1), []);
+        // The loss is reported once.
+        assert_eq!(
+            losses.losses_since(&second, &ManualReleaseList::default(), |_| 1),
+            []
+        );
     }
 
     #[test]
     fn small_losses_are_told_when_they_have_added_up() {
-        let mut losses = Losses::default();
+        let mut losses = LossTracker::default();
         let told: Vec<Loss> = (0..20)
             .flat_map(|n| {
                 let now = snapshot(n, 1000, [500 - u64::from(n), 0], None);
-                losses.look(&now, &Taken::default(), |_| 0)
+                losses.losses_since(&now, &ManualReleaseList::default(), |_| 0)
             })
             .map(|(_, loss, _)| loss)
             .collect();

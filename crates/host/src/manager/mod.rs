@@ -1,13 +1,13 @@
-//! The Memory Manager: each second the policy sees a snapshot of the store and says what every tenant may
-//! hold; what changed is applied, and written down with its reason.
+//! The Memory Manager. Each second the policy sees a snapshot of the store and says what every tenant may hold. The
+//! manager applies what changed and writes it down with its reason.
 
-mod followed;
 mod log_file;
 mod losses;
 mod movements;
 mod snapshot;
 mod strain;
-mod told;
+mod target_reporter;
+mod tenant_curves;
 
 use std::collections::HashMap;
 use std::io;
@@ -17,55 +17,59 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_frontends::backend::Backend;
-use sublet_policy::catalogue::{Choice, ChoiceError};
+use sublet_policy::catalogue::{PolicyChoice, PolicyChoiceError};
 use sublet_policy::explain::LossCause;
-use sublet_policy::moved::{Move, Place};
-use sublet_policy::what_if::Record;
+use sublet_policy::transfers::{Holder, MemoryTransfer};
+use sublet_policy::what_if::HistoryRecord;
 use sublet_policy::{Decision, Policy};
 use sublet_types::{Bytes, Pages, Targets, TenantId, TenantName};
 
-pub use followed::Leavers;
-use log_file::LogFile;
-use losses::Losses;
-use movements::Movements;
-use snapshot::Observer;
-use strain::Strain;
-use told::Told;
+use log_file::PolicyLogFile;
+use losses::LossTracker;
+use movements::MoveTracker;
+use snapshot::StatisticsSampler;
+use strain::StrainReporter;
+use target_reporter::TargetReporter;
+pub use tenant_curves::RecentEvictions;
 
 use crate::config::PolicyConfig;
-use crate::ending::Ending;
-use crate::headroom::{ByHand, Taken};
+use crate::headroom::{ManualReleaseList, ManualReleases};
 use crate::observe::events::{
-    Actor, Amount, Cause, Detail, EventId, Events, Happened, PolicyRecord, Why,
+    Actor, EventAmount, EventDetail, EventId, EventReason, Events, PolicyOutcome, PolicyRecord,
+    PostedEvent,
 };
+use crate::shutdown_signal::ShutdownSignal;
 
 impl PolicyConfig {
-    /// The policy, if there is such a one.
-    pub fn choice(&self) -> Result<Choice, WrongPolicy> {
+    /// The policy, if there is one of that name.
+    pub fn choice(&self) -> Result<PolicyChoice, WrongPolicy> {
         choice(&self.name, &self.knobs)
     }
 }
 
-/// Why no policy could be made of what was said.
+/// Why no policy could be made from the settings.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WrongPolicy {
-    /// No such policy, or not with such knobs.
+    /// There is no such policy, or it has no such knobs.
     #[error(transparent)]
-    Choice(#[from] ChoiceError),
+    Choice(#[from] PolicyChoiceError),
     /// A knob without a value.
     #[error("{0:?} is no knob=value")]
     NoPair(String),
 }
 
 impl WrongPolicy {
-    /// Whether the name is right, and only the knobs are not.
+    /// Whether the name is right and only the knobs are wrong.
     pub(crate) fn is_of_knobs(&self) -> bool {
-        !matches!(self, WrongPolicy::Choice(ChoiceError::UnknownPolicy { .. }))
+        !matches!(
+            self,
+            WrongPolicy::Choice(PolicyChoiceError::UnknownPolicy { .. })
+        )
     }
 }
 
 /// The policy of that name with these knobs set.
-pub fn choice(name: &str, knobs: &[String]) -> Result<Choice, WrongPolicy> {
+pub fn choice(name: &str, knobs: &[String]) -> Result<PolicyChoice, WrongPolicy> {
     let pair = |knob: &'_ String| {
         let pair = knob
             .split_once('=')
@@ -76,63 +80,67 @@ pub fn choice(name: &str, knobs: &[String]) -> Result<Choice, WrongPolicy> {
     let pairs = pairs
         .iter()
         .map(|(knob, value)| (knob.as_str(), value.as_str()));
-    Ok(Choice::new(name, pairs)?)
+    Ok(PolicyChoice::new(name, pairs)?)
 }
 
-/// The Memory Manager. Dropped, it ends; the targets stay as they are.
-pub struct Manager {
-    seat: Arc<Seat>,
-    ending: Arc<Ending>,
+/// The Memory Manager. It ends when it is dropped, and the targets then stay as they are.
+pub struct MemoryManager {
+    policy_loop: Arc<PolicyLoop>,
+    ending: Arc<ShutdownSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the manager's thread and its owner share.
-struct Seat {
+struct PolicyLoop {
     backend: Backend,
-    ruling: Mutex<Ruling>,
+    in_force: Mutex<PolicyInForce>,
     events: Events,
-    /// What releases by hand take of tenants.
-    by_hand: Arc<ByHand>,
-    /// Whoever waits for this holds nothing else: a file system may hang.
-    log_file: Option<Mutex<LogFile>>,
+    /// What releases by hand take from tenants.
+    by_hand: Arc<ManualReleases>,
+    /// A thread that waits for this lock holds no other, because a file system may hang.
+    log_file: Option<Mutex<PolicyLogFile>>,
 }
 
 /// The policy in force.
-struct Ruling {
-    choice: Choice,
+struct PolicyInForce {
+    choice: PolicyChoice,
     policy: Box<dyn Policy>,
-    observer: Observer,
-    losses: Losses,
-    movements: Movements,
-    told: Told,
-    strain: Strain,
-    /// Whether all floors were more together than tenants may hold.
+    observer: StatisticsSampler,
+    losses: LossTracker,
+    movements: MoveTracker,
+    target_reporter: TargetReporter,
+    strain: StrainReporter,
+    /// Whether all floors together were more than tenants may hold.
     floors_were_short: bool,
-    /// What it said last.
+    /// The policy's last targets.
     targets: Targets,
 }
 
-impl Manager {
-    /// Has `choice` decide from now on. What it decides and what tenants lose is told as `events`, by hand or not.
+impl MemoryManager {
+    /// Starts the manager with `choice`. Decisions and losses of tenants are posted to `events`, by hand or not.
     pub fn start(
         backend: &Backend,
         config: &PolicyConfig,
-        choice: Choice,
+        choice: PolicyChoice,
         events: &Events,
-        by_hand: Arc<ByHand>,
-    ) -> io::Result<Manager> {
-        let log_file = config.log_file.as_deref().map(LogFile::open).transpose()?;
+        by_hand: Arc<ManualReleases>,
+    ) -> io::Result<MemoryManager> {
+        let log_file = config
+            .log_file
+            .as_deref()
+            .map(PolicyLogFile::open)
+            .transpose()?;
         backend.store.set_shrinking(config.shrinking);
-        let seat = Arc::new(Seat {
+        let policy_loop = Arc::new(PolicyLoop {
             backend: backend.clone(),
-            ruling: Mutex::new(Ruling {
+            in_force: Mutex::new(PolicyInForce {
                 policy: choice.make(),
                 choice,
-                observer: Observer::default(),
-                losses: Losses::default(),
-                movements: Movements::default(),
-                told: Told::default(),
-                strain: Strain::default(),
+                observer: StatisticsSampler::default(),
+                losses: LossTracker::default(),
+                movements: MoveTracker::default(),
+                target_reporter: TargetReporter::default(),
+                strain: StrainReporter::default(),
                 floors_were_short: false,
                 targets: Targets::default(),
             }),
@@ -140,72 +148,81 @@ impl Manager {
             by_hand,
             log_file: log_file.map(Mutex::new),
         });
-        let ending = Arc::new(Ending::default());
-        let (worker, end, interval) = (Arc::clone(&seat), Arc::clone(&ending), config.interval);
+        let ending = Arc::new(ShutdownSignal::default());
+        let (worker, end, interval) = (
+            Arc::clone(&policy_loop),
+            Arc::clone(&ending),
+            config.interval,
+        );
         let body = move || {
             worker.decide();
-            while !end.came_within(interval) {
+            while !end.wait_for(interval) {
                 worker.decide();
             }
         };
         let thread = thread::Builder::new()
             .name("manager".to_owned())
             .spawn(body)?;
-        Ok(Manager {
-            seat,
+        Ok(MemoryManager {
+            policy_loop,
             ending,
             thread: Some(thread),
         })
     }
 
     /// The policy in force.
-    pub fn choice(&self) -> Choice {
-        self.seat.ruling.lock().choice.clone()
+    pub fn choice(&self) -> PolicyChoice {
+        self.policy_loop.in_force.lock().choice.clone()
     }
 
-    /// Has another policy decide from now on; it decides at once.
-    pub fn change(&self, choice: Choice) {
+    /// Puts another policy in force. It decides at once.
+    pub fn change(&self, choice: PolicyChoice) {
         {
-            let mut ruling = self.seat.ruling.lock();
+            let mut ruling = self.policy_loop.in_force.lock();
             ruling.policy = choice.make();
             ruling.choice = choice;
         }
-        self.seat.decide();
+        self.policy_loop.decide();
     }
 
-    /// Decides at once: a tenant came or went. What was decided about who went holds no more when this returns.
-    pub fn look(&self) {
-        self.seat.decide();
+    /// Decides at once, because a tenant came or went. When this returns, what was decided about a tenant that went no
+    /// longer holds.
+    pub fn decide_now(&self) {
+        self.policy_loop.decide();
     }
 
-    /// Who of a tenant's pages and items was evicted of late, as of the last look.
-    pub fn leavers(&self, id: TenantId) -> Leavers {
-        self.seat.ruling.lock().observer.leavers(id)
+    /// Which of a tenant's pages and items were evicted recently, as of the last snapshot.
+    pub fn recent_evictions(&self, id: TenantId) -> RecentEvictions {
+        self.policy_loop
+            .in_force
+            .lock()
+            .observer
+            .recent_evictions(id)
     }
 
-    /// The last hour, the oldest record first and the last look at its end, and the policy in force.
-    pub fn records(&self) -> (Vec<Record>, Choice) {
-        let ruling = self.seat.ruling.lock();
+    /// The last hour, with the oldest record first and the last snapshot at the end, and the policy in force.
+    pub fn records(&self) -> (Vec<HistoryRecord>, PolicyChoice) {
+        let ruling = self.policy_loop.in_force.lock();
         (ruling.observer.records(), ruling.choice.clone())
     }
 
     /// What went from one tenant to another since the start, and what of that came back within ten minutes.
     pub fn moves(&self) -> (Bytes, Bytes) {
-        self.seat.ruling.lock().movements.sums()
+        self.policy_loop.in_force.lock().movements.sums()
     }
 
-    /// What the policy said last.
+    /// The policy's last targets.
     pub fn targets(&self) -> Targets {
-        self.seat.ruling.lock().targets.clone()
+        self.policy_loop.in_force.lock().targets.clone()
     }
 }
 
-/// How long the end waits for a decision that is under way. One that waits for its log file is left to that.
+/// How long the end waits for a decision that is under way. A decision that waits for its log file is left alone.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const LOOK: Duration = Duration::from_millis(1);
 
-impl Drop for Manager {
+impl Drop for MemoryManager {
     fn drop(&mut self) {
         self.ending.declare();
         let until = Instant::now() + PATIENCE;
@@ -222,59 +239,59 @@ impl Drop for Manager {
     }
 }
 
-impl Seat {
-    /// Looks, decides, applies what changed, and writes it down.
+impl PolicyLoop {
+    /// Takes a snapshot, decides, applies what changed, and writes it down.
     fn decide(&self) {
-        let lines = self.rule();
+        let lines = self.decide_and_apply();
         if let Some(file) = self.log_file.as_ref().filter(|_| !lines.is_empty()) {
             let mut file = file.lock();
             lines.iter().for_each(|line| file.write(line));
         }
     }
 
-    /// The same without writing it down: says what is to be written.
-    fn rule(&self) -> Vec<String> {
-        let mut ruling = self.ruling.lock();
+    /// The same without writing it down. Returns what is to be written.
+    fn decide_and_apply(&self) -> Vec<String> {
+        let mut ruling = self.in_force.lock();
         let now = self.backend.clock.now();
-        // Before the snapshot: nothing is released by hand until that is accounted for.
-        let by_hand = self.by_hand.taken();
+        // Before the snapshot: nothing is released by hand until the snapshot accounts for it.
+        let by_hand = self.by_hand.try_lock();
         let all = self.backend.store.all_figures();
-        let snapshot = ruling.observer.look(&self.backend, &all, now);
+        let snapshot = ruling.observer.sample(&self.backend, &all, now);
         let decision = ruling.policy.decide(&snapshot);
         let policy = ruling.choice.entry().name;
-        let Ruling {
+        let PolicyInForce {
             observer, losses, ..
         } = &mut *ruling;
         let taken = by_hand.map(|mut by_hand| std::mem::take(&mut *by_hand));
         let lost = taken.as_ref().map_or(Vec::new(), |taken| {
-            losses.look(&snapshot, taken, |id| observer.evicted(id))
+            losses.losses_since(&snapshot, taken, |id| observer.evicted(id))
         });
         let figures = &all.tenants;
-        ruling.movements.look(figures, snapshot.free, now);
+        ruling.movements.update(figures, snapshot.free, now);
         ruling
             .strain
-            .look(&self.backend, figures, now, &self.events);
+            .update(&self.backend, figures, now, &self.events);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
-        self.say_that_floors_are_short(&mut ruling.floors_were_short);
+        self.warn_of_short_floors(&mut ruling.floors_were_short);
         let lost = lost.into_iter();
-        let lost = lost.map(|(id, loss, moves)| (id, Happened::Lost(loss), moves));
-        let changes = ruling.told.changes(&decision).into_iter();
-        let changes = changes.map(|(one, moves)| (one.id, Happened::Decided(one), moves));
+        let lost = lost.map(|(id, loss, moves)| (id, PolicyOutcome::Lost(loss), moves));
+        let changes = ruling.target_reporter.changes(&decision).into_iter();
+        let changes = changes.map(|(one, moves)| (one.id, PolicyOutcome::Decided(one), moves));
         let taken = taken.unwrap_or_default();
-        let lines = self.tell(policy, &taken, lost.chain(changes));
+        let lines = self.report(policy, &taken, lost.chain(changes));
         ruling.targets = decision.targets;
         lines
     }
 
-    /// Warns once, when floors begin to be more together than there is: at the start, after a tenant was changed, or since the
-    /// host left the arena less.
-    fn say_that_floors_are_short(&self, were_short: &mut bool) {
+    /// Warns once when floors together begin to be more than there is. That may happen at the start, after a tenant was
+    /// changed, or since the host left the arena less.
+    fn warn_of_short_floors(&self, were_short: &mut bool) {
         let floors = self.backend.store.floors();
         let are_short = floors.short() > Bytes::ZERO;
         if are_short && !*were_short {
             let (asked, room) = (floors.asked, floors.room);
-            tracing::warn!(%asked, %room, "the tenants' floors are more together than tenants may hold: each is cut in proportion");
+            tracing::warn!(%asked, %room, "the tenants' floors together are more than tenants may hold: each is cut in proportion");
         }
         *were_short = are_short;
     }
@@ -295,12 +312,12 @@ impl Seat {
         }
     }
 
-    /// Tells what happened as events, and as lines of the log file. `by_hand` says who released what.
-    fn tell(
+    /// Reports what happened as events and as lines of the log file. `by_hand` says who released what.
+    fn report(
         &self,
         policy: &'static str,
-        by_hand: &Taken,
-        all: impl Iterator<Item = (TenantId, Happened, Vec<Move<TenantId>>)>,
+        by_hand: &ManualReleaseList,
+        all: impl Iterator<Item = (TenantId, PolicyOutcome, Vec<MemoryTransfer<TenantId>>)>,
     ) -> Vec<String> {
         let mut all = all.peekable();
         if all.peek().is_none() {
@@ -308,69 +325,79 @@ impl Seat {
         }
         let names = self.names();
         let unix = unix_now(&self.backend);
-        let told = |(id, what, moves): (TenantId, Happened, Vec<Move<TenantId>>)| {
+        let told = |(id, what, moves): (TenantId, PolicyOutcome, Vec<MemoryTransfer<TenantId>>)| {
             let name = names.get(&id)?;
-            let owner = by_hand.of(id).map_or(Actor::Daemon, |taken| taken.by);
-            let moves = moves.into_iter().map(|one| named(one, &names)).collect();
+            let owner = by_hand
+                .of_tenant(id)
+                .map_or(Actor::Daemon, |taken| taken.by);
+            let moves = moves
+                .into_iter()
+                .map(|one| with_tenant_name(one, &names))
+                .collect();
             let record = PolicyRecord {
                 policy,
                 what,
                 moves,
             };
             let line = record.line(unix, name);
-            let (id, why, amount) = kind(&what);
+            let (id, why, amount) = event_kind(&what);
             let by = match why {
-                Why::ByHand => owner,
-                Why::OverCeiling | Why::ArenaShrank | Why::LetGo => Actor::Daemon,
+                EventReason::ByHand => owner,
+                EventReason::OverCeiling | EventReason::ArenaShrank | EventReason::LetGo => {
+                    Actor::Daemon
+                }
                 _ => Actor::Policy(policy),
             };
-            let mut cause = Cause::new(id, why).to_tenant(name).by(by);
+            let mut cause = PostedEvent::new(id, why).to_tenant(name).by(by);
             if let Some(pages) = amount {
-                cause = cause.of(Amount::Bytes(pages.bytes()));
+                cause = cause.of(EventAmount::Bytes(pages.bytes()));
             }
             self.events
-                .post(cause.with(Detail::Policy(Box::new(record))));
+                .post(cause.with(EventDetail::Policy(Box::new(record))));
             Some(line)
         };
         all.filter_map(told).collect()
     }
 }
 
-/// Which kind of event something is, why, and how much it is: the target from now on, if there is one, or what was lost.
-fn kind(what: &Happened) -> (EventId, Why, Option<Pages>) {
+/// The kind of event, its reason, and the amount: the target from now on, if there is one, or what was lost.
+fn event_kind(what: &PolicyOutcome) -> (EventId, EventReason, Option<Pages>) {
     let loss = match what {
-        Happened::Lost(loss) => loss,
-        Happened::Decided(change) => {
+        PolicyOutcome::Lost(loss) => loss,
+        PolicyOutcome::Decided(change) => {
             let why = match change.is_change() {
-                true if change.is_less() => Why::Lowered,
-                true => Why::Raised,
-                false => Why::Order,
+                true if change.is_less() => EventReason::Lowered,
+                true => EventReason::Raised,
+                false => EventReason::Order,
             };
             return (EventId::TenantTarget, why, change.after);
         }
     };
     let (id, why) = match loss.cause {
-        LossCause::OverTarget { .. } => (EventId::TenantSqueezed, Why::OverTarget),
-        LossCause::OverCeiling { .. } => (EventId::TenantSqueezed, Why::OverCeiling),
-        LossCause::ArenaShrank { .. } => (EventId::TenantSqueezed, Why::ArenaShrank),
-        LossCause::Released { .. } => (EventId::TenantSqueezed, Why::ByHand),
-        LossCause::GaveWay { .. } => (EventId::TenantSqueezed, Why::GaveWay),
-        LossCause::MadeRoom => (EventId::TenantShrank, Why::MadeRoom),
-        LossCause::LetGo => (EventId::TenantShrank, Why::LetGo),
+        LossCause::OverTarget { .. } => (EventId::TenantSqueezed, EventReason::OverTarget),
+        LossCause::OverCeiling { .. } => (EventId::TenantSqueezed, EventReason::OverCeiling),
+        LossCause::ArenaShrank { .. } => (EventId::TenantSqueezed, EventReason::ArenaShrank),
+        LossCause::Released { .. } => (EventId::TenantSqueezed, EventReason::ByHand),
+        LossCause::GaveWay { .. } => (EventId::TenantSqueezed, EventReason::GaveWay),
+        LossCause::MadeRoom => (EventId::TenantShrank, EventReason::MadeRoom),
+        LossCause::LetGo => (EventId::TenantShrank, EventReason::LetGo),
     };
     let lost = Pages(loss.before.0.saturating_sub(loss.after.0));
     (id, why, Some(lost))
 }
 
-/// A move with the tenant's name. What one had that is gone is free.
-fn named(one: Move<TenantId>, names: &HashMap<TenantId, TenantName>) -> Move<TenantName> {
+/// A move with the tenant's name. What a tenant had that is gone is free.
+fn with_tenant_name(
+    one: MemoryTransfer<TenantId>,
+    names: &HashMap<TenantId, TenantName>,
+) -> MemoryTransfer<TenantName> {
     let place = match one.place {
-        Place::Tenant(id) => names.get(&id).cloned().map_or(Place::Free, Place::Tenant),
-        Place::Free => Place::Free,
-        Place::Host => Place::Host,
-        Place::Others => Place::Others,
+        Holder::Tenant(id) => names.get(&id).cloned().map_or(Holder::Free, Holder::Tenant),
+        Holder::Free => Holder::Free,
+        Holder::Host => Holder::Host,
+        Holder::Others => Holder::Others,
     };
-    Move {
+    MemoryTransfer {
         place,
         pages: one.pages,
     }

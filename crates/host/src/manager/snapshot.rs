@@ -1,55 +1,54 @@
-//! What the Memory Manager sees: SmarTmem's and vMCA's statistics, taken from the store and from what the
-//! frontends counted.
+//! What the Memory Manager sees: SmarTmem's and vMCA's statistics, taken from the store and from the frontends' counts.
 
 use std::collections::{HashMap, HashSet};
 
 use sublet_frontends::backend::Backend;
 use sublet_policy::mrc;
-use sublet_policy::what_if::{History, Meter, Party, Rates, Record};
+use sublet_policy::what_if::{History, HistoryRecord, RateMeter, TenantRates, TenantRecord};
 use sublet_store::{AllFigures, SAMPLE_ONE_IN, TenantFigures};
 use sublet_types::{Bytes, Pages, Second, Snapshot, TenantId, TenantSnapshot};
 
-use super::followed::{Followed, Leavers, Look, Notes};
+use super::tenant_curves::{RecentEvictions, SampledUses, TenantCurves, TenantObservation};
 
 const _: () = assert!(SAMPLE_ONE_IN == mrc::SAMPLE_ONE_IN);
 
-/// Takes snapshots; knows what the last one said.
+/// Takes snapshots, and remembers the last one.
 #[derive(Default)]
-pub(super) struct Observer {
-    tenants: HashMap<TenantId, Seen>,
-    notes: Notes,
-    /// What was seen last.
+pub(super) struct StatisticsSampler {
+    tenants: HashMap<TenantId, TenantHistory>,
+    notes: SampledUses,
+    /// The last snapshot.
     last: Snapshot,
     history: History,
 }
 
 /// What was seen of a tenant before.
 #[derive(Default)]
-struct Seen {
-    counts: Counts,
-    followed: Followed,
+struct TenantHistory {
+    counts: AccessCounts,
+    followed: TenantCurves,
     /// Pages and items that were evicted since the start.
     evicted: u64,
-    /// What it does in a second, of late.
-    meter: Option<Meter>,
-    rates: Rates,
+    /// What the tenant does per second, recently.
+    meter: Option<RateMeter>,
+    rates: TenantRates,
 }
 
 /// Counts since the start, of pages and items together.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct AccessCounts {
     puts: u64,
     failed: u64,
     gets: u64,
-    /// Of these, of pages: what its curve is of.
+    /// Of these, the gets of pages, which the curve describes.
     page_gets: u64,
     hits: u64,
     flushes: u64,
 }
 
-impl Observer {
-    /// A snapshot from the store's figures of this moment.
-    pub(super) fn look(&mut self, backend: &Backend, all: &AllFigures, now: Second) -> Snapshot {
+impl StatisticsSampler {
+    /// Takes a snapshot from the store's figures of this moment.
+    pub(super) fn sample(&mut self, backend: &Backend, all: &AllFigures, now: Second) -> Snapshot {
         let (figures, tenants, shared) = (all.store, &all.tenants, all.shared_pages());
         let total = figures.limit - figures.index - figures.reserve;
         let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
@@ -78,22 +77,22 @@ impl Observer {
         snapshot
     }
 
-    /// What was seen last, for the history.
-    fn record(&self) -> Record {
+    /// The last snapshot, for the history.
+    fn record(&self) -> HistoryRecord {
         let party = |tenant: &TenantSnapshot| {
             let seen = self.tenants.get(&tenant.id);
-            let rates = seen.map_or_else(Rates::default, Seen::rates);
-            Party::of(tenant, rates)
+            let rates = seen.map_or_else(TenantRates::default, TenantHistory::rates);
+            TenantRecord::of(tenant, rates)
         };
-        Record {
+        HistoryRecord {
             at: self.last.at,
             total: self.last.total,
             tenants: self.last.tenants.iter().map(party).collect(),
         }
     }
 
-    /// The last hour, the oldest record first, and what was seen last at its end.
-    pub(super) fn records(&self) -> Vec<Record> {
+    /// The last hour, with the oldest record first and the last snapshot at the end.
+    pub(super) fn records(&self) -> Vec<HistoryRecord> {
         self.history.with(self.record())
     }
 
@@ -102,10 +101,12 @@ impl Observer {
         self.tenants.get(&id).map_or(0, |seen| seen.evicted)
     }
 
-    /// Who of a tenant's was evicted of late.
-    pub(super) fn leavers(&self, id: TenantId) -> Leavers {
+    /// Which of a tenant's pages and items were evicted recently.
+    pub(super) fn recent_evictions(&self, id: TenantId) -> RecentEvictions {
         let seen = self.tenants.get(&id);
-        seen.map_or_else(Leavers::default, |seen| seen.followed.leavers)
+        seen.map_or_else(RecentEvictions::default, |seen| {
+            seen.followed.recent_evictions
+        })
     }
 
     fn tenant(
@@ -122,7 +123,7 @@ impl Observer {
         let page_gets = counts.page_gets.saturating_sub(before.page_gets).min(gets);
         seen.evicted = figures.evictions + figures.pages.tally.evictions;
         seen.count(counts.since(before), now);
-        let look = Look {
+        let look = TenantObservation {
             figures,
             total,
             now,
@@ -146,17 +147,17 @@ impl Observer {
             hits: counts.hits.saturating_sub(before.hits),
             flushes: counts.flushes.saturating_sub(before.flushes),
             shared: Pages(0),
-            curve: seen.followed.look(&backend.store, &mut self.notes, look),
+            curve: seen.followed.update(&backend.store, &mut self.notes, look),
         }
     }
 }
 
-impl Seen {
-    /// What it does in a second: of what its curve speaks of, where it has one.
-    fn rates(&self) -> Rates {
+impl TenantHistory {
+    /// What the tenant does per second. If it has a curve, the rates are those of what the curve describes.
+    fn rates(&self) -> TenantRates {
         let counted = self.rates;
         match self.followed.gets {
-            Some(gets) if counted.gets > 0.0 => Rates {
+            Some(gets) if counted.gets > 0.0 => TenantRates {
                 gets,
                 hits: gets * counted.hits / counted.gets,
                 ..counted
@@ -165,17 +166,17 @@ impl Seen {
         }
     }
 
-    fn count(&mut self, more: Rates, now: Second) {
-        let meter = self.meter.get_or_insert_with(|| Meter::new(now));
+    fn count(&mut self, more: TenantRates, now: Second) {
+        let meter = self.meter.get_or_insert_with(|| RateMeter::new(now));
         self.rates = meter.count(now, more);
     }
 }
 
-impl Counts {
-    /// What was counted since.
-    fn since(&self, before: Counts) -> Rates {
+impl AccessCounts {
+    /// What was counted since then.
+    fn since(&self, before: AccessCounts) -> TenantRates {
         let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
-        Rates {
+        TenantRates {
             gets: more(self.gets, before.gets),
             hits: more(self.hits, before.hits),
             puts: more(self.puts, before.puts),
@@ -184,14 +185,14 @@ impl Counts {
     }
 }
 
-/// A put of an item counts as failed when it was refused, or displaced another of its tenant's: else no target would
-/// ever grow. What a tenant loses when it is shrunk is no want of its own.
-fn counts(backend: &Backend, figures: &TenantFigures) -> Counts {
+/// A put of an item counts as failed if it was refused, or displaced another item of its tenant. Otherwise no target
+/// would ever grow. What a tenant loses when it is shrunk is no want of its own.
+fn counts(backend: &Backend, figures: &TenantFigures) -> AccessCounts {
     let items = backend.ledger.total(figures.id);
     let pages = &figures.pages.tally;
     let refused = items.store_no_memory.get();
     let failed = (refused + figures.displaced).min(items.cmd_set.get());
-    Counts {
+    AccessCounts {
         puts: items.cmd_set.get() + pages.puts,
         failed: failed + pages.puts - pages.puts_succeeded,
         gets: items.cmd_get.get() + pages.gets,

@@ -1,4 +1,4 @@
-//! What tenants suffer that no target shows: puts that are refused for want of memory, and much that is evicted at once.
+//! What tenants suffer that no target shows: puts that are refused for want of memory, and many evictions at once.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use sublet_frontends::backend::Backend;
 use sublet_store::TenantFigures;
 use sublet_types::{Second, TenantId};
 
-use crate::observe::events::{Amount, Cause, EventId, Events, Why};
+use crate::observe::events::{EventAmount, EventId, EventReason, Events, PostedEvent};
 
-/// So small a part of what a tenant has may be evicted within a second without a word.
+/// The part of what a tenant has that may be evicted within a second without an event.
 const TOLD_FROM_ONE_IN: u64 = 64;
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct StrainCounts {
     pages_refused: u64,
     items_refused: u64,
     pages_evicted: u64,
@@ -22,14 +22,14 @@ struct Counts {
 
 /// Follows what tenants suffer.
 #[derive(Debug, Default)]
-pub(super) struct Strain {
-    before: HashMap<TenantId, Counts>,
+pub(super) struct StrainReporter {
+    before: HashMap<TenantId, StrainCounts>,
     at: Second,
 }
 
-impl Strain {
-    /// Tells what happened since the last look.
-    pub(super) fn look(
+impl StrainReporter {
+    /// Posts what happened since the last snapshot.
+    pub(super) fn update(
         &mut self,
         backend: &Backend,
         tenants: &[TenantFigures],
@@ -42,15 +42,15 @@ impl Strain {
         for tenant in tenants {
             let now = counts(backend, tenant);
             if let Some(before) = before.get(&tenant.id) {
-                tell(tenant, *before, now, secs, events);
+                report(tenant, *before, now, secs, events);
             }
             self.before.insert(tenant.id, now);
         }
     }
 }
 
-fn counts(backend: &Backend, tenant: &TenantFigures) -> Counts {
-    Counts {
+fn counts(backend: &Backend, tenant: &TenantFigures) -> StrainCounts {
+    StrainCounts {
         pages_refused: tenant.pages.tally.puts_refused,
         items_refused: backend.ledger.total(tenant.id).store_no_memory.get(),
         pages_evicted: tenant.pages.tally.evictions,
@@ -58,33 +58,43 @@ fn counts(backend: &Backend, tenant: &TenantFigures) -> Counts {
     }
 }
 
-fn tell(tenant: &TenantFigures, before: Counts, now: Counts, secs: u64, events: &Events) {
+fn report(
+    tenant: &TenantFigures,
+    before: StrainCounts,
+    now: StrainCounts,
+    secs: u64,
+    events: &Events,
+) {
     let name = &tenant.settings.name;
     // Another tenant may have the number of one that is gone.
-    let more = |count: fn(&Counts) -> u64| count(&now).saturating_sub(count(&before));
+    let more = |count: fn(&StrainCounts) -> u64| count(&now).saturating_sub(count(&before));
     let (pages, items) = (more(|n| n.pages_refused), more(|n| n.items_refused));
     let refused = [
-        (Why::Pages, Amount::Pages(pages)),
-        (Why::Items, Amount::Items(items)),
+        (EventReason::Pages, EventAmount::Pages(pages)),
+        (EventReason::Items, EventAmount::Items(items)),
     ];
     for (why, amount) in refused.into_iter().filter(|(_, n)| n.value() > 0) {
-        let cause = Cause::new(EventId::TenantRefused, why).times(amount.value());
+        let cause = PostedEvent::new(EventId::TenantRefused, why).times(amount.value());
         events.post(cause.to_tenant(name).of(amount));
     }
     let (pages, items) = (more(|n| n.pages_evicted), more(|n| n.items_evicted));
     let evicted = [
-        (Why::Pages, Amount::Pages(pages), tenant.pages.used.0),
-        (Why::Items, Amount::Items(items), tenant.items),
+        (
+            EventReason::Pages,
+            EventAmount::Pages(pages),
+            tenant.pages.used.0,
+        ),
+        (EventReason::Items, EventAmount::Items(items), tenant.items),
     ];
     for (why, amount, left) in evicted {
         if is_much(amount.value(), left, secs) {
-            let cause = Cause::new(EventId::TenantEvicted, why).to_tenant(name);
+            let cause = PostedEvent::new(EventId::TenantEvicted, why).to_tenant(name);
             events.post(cause.of(amount));
         }
     }
 }
 
-/// Whether more than a part of what was there was evicted in one of these seconds, on average.
+/// Whether more than that part of what was there was evicted in one of these seconds, on average.
 fn is_much(evicted: u64, left: u64, secs: u64) -> bool {
     evicted.saturating_mul(TOLD_FROM_ONE_IN) > (left + evicted).saturating_mul(secs)
 }

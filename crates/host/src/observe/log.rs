@@ -1,6 +1,6 @@
-//! Log lines, to stderr: text for people, or one JSON object a line. None of them can be had without end; `limit` says
-//! how many. A thread of its own writes them, so that nobody else waits where stderr is a pipe that nobody reads; what has
-//! no room in its queue is lost, and counted.
+//! Log lines on stderr: text for people, or one JSON object per line. `rate_limit` bounds how many there are. A thread
+//! of its own writes them, so that nobody else waits if stderr is a pipe that nobody reads. Lines that find no room in
+//! the thread's queue are lost and counted.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,21 +11,21 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGua
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
-use super::limit::{Gate, Limit};
+use super::rate_limit::{LogRateLimit, RateLimitLayer};
 use crate::config::LogFormat;
 
-static LIMIT: LazyLock<Limit> = LazyLock::new(Limit::new);
+static LIMIT: LazyLock<LogRateLimit> = LazyLock::new(LogRateLimit::new);
 
-/// Lines that may wait to be written: some hundred KiB.
+/// The most lines that may wait to be written: some hundred KiB.
 const QUEUE_MAX: usize = 4096;
 
-/// Counts the lines that had no room in the queue.
+/// Counts the lines that found no room in the queue.
 static LOST: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// How many of them were told of.
+/// How many of them were reported.
 static LOST_TOLD: AtomicUsize = AtomicUsize::new(0);
 
-/// Whoever has it has the last lines written before the process ends. It waits for that for a second at most.
+/// The guard writes the last lines before the process ends. It waits for that at most a second.
 static WRITER: Mutex<Option<WorkerGuard>> = Mutex::new(None);
 
 /// Why a filter was refused.
@@ -38,8 +38,8 @@ pub struct LogError {
     why: String,
 }
 
-/// Begins to log, until what it gives is dropped. Once a process.
-pub fn start(filter: &str, format: LogFormat) -> Result<Closing, LogError> {
+/// Starts the log, until the returned guard is dropped. Call it once per process.
+pub fn start(filter: &str, format: LogFormat) -> Result<FlushGuard, LogError> {
     let refused = |why: String| LogError {
         filter: filter.to_owned(),
         why,
@@ -60,59 +60,59 @@ pub fn start(filter: &str, format: LogFormat) -> Result<Closing, LogError> {
     let _ = LOST.set(queue.error_counter());
     *WRITER.lock() = Some(writer);
     let lines = tracing_subscriber::fmt()
-        .with_max_level(most(&filter))
+        .with_max_level(max_level(&filter))
         .with_ansi(io::stderr().is_terminal())
-        // A line that cannot be written is lost; told of on the same stream, it would end the daemon.
+        // A line that cannot be written is lost. If that were reported on the same stream, it would end the daemon.
         .log_internal_errors(false)
         .with_writer(queue);
     match format {
         LogFormat::Text => {
             let lines = lines.with_target(false).finish();
-            lines.with(filter).with(Gate(&LIMIT)).init();
+            lines.with(filter).with(RateLimitLayer(&LIMIT)).init();
         }
         LogFormat::Json => {
             let lines = lines.json().finish();
-            lines.with(filter).with(Gate(&LIMIT)).init();
+            lines.with(filter).with(RateLimitLayer(&LIMIT)).init();
         }
     }
-    Ok(Closing)
+    Ok(FlushGuard)
 }
 
-/// The most that a filter lets through anywhere.
-fn most(filter: &Targets) -> LevelFilter {
+/// The most verbose level that a filter lets through anywhere.
+fn max_level(filter: &Targets) -> LevelFilter {
     let levels = filter.iter().map(|(_, level)| level);
     let most = levels.chain(filter.default_level()).max();
     most.unwrap_or(LevelFilter::OFF)
 }
 
-/// Has what waits written, for a second at most. Nothing is logged after it.
-pub fn end() {
+/// Writes the lines that wait, for at most a second. Nothing is logged after it.
+pub fn flush() {
     drop(WRITER.lock().take());
 }
 
-/// Has the last lines written when it is dropped.
-pub struct Closing;
+/// Writes the last lines when it is dropped.
+pub struct FlushGuard;
 
-impl Drop for Closing {
+impl Drop for FlushGuard {
     fn drop(&mut self) {
-        end();
+        flush();
     }
 }
 
-/// Counts what the limit left out in minutes that are over, and what nobody read: once a second.
-pub(crate) fn tell_left_out() {
-    LIMIT.tell();
+/// Logs how many lines the limit left out in minutes that are over, and how many were lost. Call it once per second.
+pub(crate) fn report_suppressed() {
+    LIMIT.report_suppressed();
     let lost = LOST.get().map_or(0, ErrorCounter::dropped_lines);
     let more = lost.saturating_sub(LOST_TOLD.swap(lost, Ordering::Relaxed));
     if more > 0 {
         tracing::warn!(
             lines = more,
-            "lines of this log were lost, since nobody read it"
+            "lines of this log were lost, because nobody read it"
         );
     }
 }
 
-/// The same, of what it left out so far: at the end.
-pub(crate) fn tell_all_left_out() {
-    LIMIT.tell_all();
+/// The same for everything left out so far. Call it at the end.
+pub(crate) fn report_all_suppressed() {
+    LIMIT.report_all_suppressed();
 }

@@ -33,7 +33,7 @@ fn shmem(status: &str) -> Option<Bytes> {
     Some(Bytes::kib(kib))
 }
 
-/// What monitors ask of any process. What cannot be read is left out.
+/// What monitors ask of any process. Figures that cannot be read are left out.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessFigures {
     /// Processor time, user and system.
@@ -42,11 +42,11 @@ pub(crate) struct ProcessFigures {
     pub resident: Option<Bytes>,
     /// Address space.
     pub address_space: Option<Bytes>,
-    /// When it began.
+    /// When the process began.
     pub start_unix_secs: Option<f64>,
     /// Open descriptors.
     pub descriptors: Option<u64>,
-    /// How many of these it may have.
+    /// The most descriptors that the process may have.
     pub descriptors_max: Option<u64>,
     /// Threads.
     pub threads: Option<u64>,
@@ -96,7 +96,7 @@ pub fn cpu_time() -> io::Result<CpuTime> {
     ticks(&text).ok_or(io::ErrorKind::InvalidData.into())
 }
 
-/// Fields 14 and 15; the second field, a name in parentheses, may hold anything.
+/// Fields 14 and 15. The second field, a name in parentheses, may hold anything.
 fn ticks(stat: &str) -> Option<CpuTime> {
     let micros = |ticks: u64| ticks * 1_000_000 / clock_ticks_per_second();
     Some(CpuTime {

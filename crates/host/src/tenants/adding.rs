@@ -1,38 +1,39 @@
-//! Tenants come and go: one at a time, and none while a disk is being added.
+//! Adds and removes tenants: one at a time, and none while a disk is being added.
 
 use std::time::Duration;
 
 use parking_lot::MutexGuard;
-use sublet_client::messages::{AddTenant, Lasts, Limit};
+use sublet_client::messages::{AddTenant, ChangeLifetime, Limit};
 use sublet_frontends::backend::Backend;
 use sublet_store::TenantError;
 use sublet_types::{TenantId, TenantName, TenantSettings};
 
 use super::error::TenantsError;
-use super::registry::Tenants;
-use crate::config::{Live, TenantChange};
-use crate::observe::events::{Actor, Cause, EventId};
+use super::registry::TenantRegistry;
+use crate::config::{LiveChanges, TenantChange};
+use crate::observe::events::{Actor, EventId, PostedEvent};
 
-/// How long who adds something waits for who is adding something.
+/// How long a caller that adds something waits for another caller that does.
 const ADDING_MAX: Duration = Duration::from_secs(30);
 
-/// The turn to add a disk or a tenant, or to remove a tenant.
-pub(crate) struct Adding<'a> {
-    tenants: &'a Tenants,
+/// The right to add a disk or a tenant, or to remove a tenant.
+pub(crate) struct AddingGuard<'a> {
+    tenants: &'a TenantRegistry,
     _turn: MutexGuard<'a, ()>,
 }
 
-impl Tenants {
-    /// Takes the turn to add a disk or a tenant, or to remove a tenant.
-    pub(crate) fn begin_adding(&self) -> Result<Adding<'_>, TenantsError> {
+impl TenantRegistry {
+    /// Waits for the right to add a disk or a tenant, or to remove a tenant.
+    pub(crate) fn lock_adding(&self) -> Result<AddingGuard<'_>, TenantsError> {
         let turn = self.adding.try_lock_for(ADDING_MAX);
-        Ok(Adding {
+        Ok(AddingGuard {
             tenants: self,
             _turn: turn.ok_or(TenantsError::AddingHangs)?,
         })
     }
 
-    /// Adds a tenant for disks to come, and writes it down where it lasts. All that follow tenants `look` then.
+    /// Adds a tenant for disks to come. If the tenant lasts, this writes it down. Then `look` runs for all that follow
+    /// tenants.
     pub(crate) fn add(
         &self,
         asked: &AddTenant,
@@ -46,54 +47,54 @@ impl Tenants {
             floor: asked.floor.and_then(Limit::amount),
             ceiling: asked.ceiling.and_then(Limit::amount),
         };
-        let adding = self.begin_adding()?;
+        let adding = self.lock_adding()?;
         self.check_grants(&granted)?;
         let added = self.backend.store.add_tenant(granted);
         let id = added.map_err(|source| TenantsError::Store {
             name: name.clone(),
             source,
         })?;
-        if asked.lasts == Lasts::Always {
+        if asked.lasts == ChangeLifetime::Always {
             let change = added_with(asked);
-            let next = |live: &Live| live.with_tenant(name.clone(), Some(change));
-            if let Err(error) = self.live.keep(next) {
+            let next = |live: &LiveChanges| live.with_tenant(name.clone(), Some(change));
+            if let Err(error) = self.live.persist(next) {
                 adding.forget(id, look);
                 return Err(error.into());
             }
         }
-        self.evict_by(id, asked.eviction);
+        self.set_eviction(id, asked.eviction);
         look();
-        let added = Cause::new(EventId::TenantAdded, asked.lasts.into());
+        let added = PostedEvent::new(EventId::TenantAdded, asked.lasts.into());
         self.events.post(added.to_tenant(name).by(by));
         Ok(())
     }
 
-    /// Removes a tenant that nobody uses, and writes that down where it lasts. `disks` tells which disks it has; all that
-    /// follow tenants `look` before its number is another's.
+    /// Removes a tenant that nobody uses. If the change lasts, this writes it down. `disks` says which disks the tenant
+    /// has. `look` runs for all that follow tenants, before the number is another tenant's.
     pub(crate) fn remove(
         &self,
         name: &TenantName,
-        (lasts, by): (Lasts, Actor),
+        (lasts, by): (ChangeLifetime, Actor),
         disks: impl FnOnce() -> Vec<String>,
         look: impl FnOnce(),
     ) -> Result<(), TenantsError> {
-        let adding = self.begin_adding()?;
+        let adding = self.lock_adding()?;
         let id = self.find(name)?.id;
         if let Some(by) = self.use_of(name, id, disks) {
             let name = name.clone();
             return Err(TenantsError::InUse { name, by });
         }
-        if lasts == Lasts::Always {
+        if lasts == ChangeLifetime::Always {
             self.live
-                .keep(|live| live.with_tenant(name.clone(), None))?;
+                .persist(|live| live.with_tenant(name.clone(), None))?;
         }
         adding.forget(id, look);
-        let removed = Cause::new(EventId::TenantRemoved, lasts.into());
+        let removed = PostedEvent::new(EventId::TenantRemoved, lasts.into());
         self.events.post(removed.to_tenant(name).by(by));
         Ok(())
     }
 
-    /// Who or what has a tenant, if anybody does.
+    /// What uses a tenant, if anything does.
     fn use_of(
         &self,
         name: &TenantName,
@@ -117,10 +118,13 @@ impl Tenants {
     }
 }
 
-impl Adding<'_> {
-    /// Makes a disk's tenant where it is not there; says which. What was changed of one of this name before holds again.
-    pub(crate) fn enter(&self, name: &TenantName) -> Result<Option<TenantId>, TenantsError> {
-        let change = self.tenants.live.now().change(name);
+impl AddingGuard<'_> {
+    /// Makes a disk's tenant if there is none, and returns it. Earlier changes of a tenant of this name hold again.
+    pub(crate) fn ensure_tenant(
+        &self,
+        name: &TenantName,
+    ) -> Result<Option<TenantId>, TenantsError> {
+        let change = self.tenants.live.current().change(name);
         let added = self.tenants.backend.store.add_tenant(TenantSettings {
             name: name.clone(),
             weight: change.weight.unwrap_or_default(),
@@ -137,20 +141,21 @@ impl Adding<'_> {
         }
     }
 
-    /// Ends a tenant that was made for a disk, unless it has pools: those of a disk that could not be ended.
-    pub(crate) fn take_back(&self, id: TenantId, look: impl FnOnce()) {
+    /// Ends a tenant that was made for a disk, unless it has pools. Such pools are those of a disk that could not be
+    /// ended.
+    pub(crate) fn remove_unused(&self, id: TenantId, look: impl FnOnce()) {
         if self.tenants.backend.store.pools(id).is_empty() {
             self.forget(id, look);
         }
     }
 
-    /// Ends a tenant. Whoever followed it by its number has forgotten it when somebody else is given that.
+    /// Ends a tenant. What followed it by its number has forgotten it before another tenant gets the number.
     fn forget(&self, id: TenantId, look: impl FnOnce()) {
         forget(&self.tenants.backend, id, look);
     }
 }
 
-/// Between its end and its number's next use all that follow it `look`.
+/// Between the tenant's end and its number's next use, `look` runs for all that follow tenants.
 pub(super) fn forget(backend: &Backend, id: TenantId, look: impl FnOnce()) {
     backend.store.remove_tenant(id);
     look();

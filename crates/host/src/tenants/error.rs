@@ -3,23 +3,23 @@
 use sublet_store::TenantError;
 use sublet_types::{BelowBlock, Bytes, TenantName};
 
-use crate::config::{KeepError, WEIGHT_MAX};
+use crate::config::{PersistError, WEIGHT_MAX};
 
-/// Why a tenant was not added, changed or removed. All of it is as it was.
+/// Why a tenant was not added, changed or removed. Nothing has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TenantsError {
     /// No tenant of that name.
     #[error("no tenant is called {0}")]
     Unknown(TenantName),
-    /// It is somebody's still.
+    /// The tenant is still in use.
     #[error("tenant {name} cannot go: {by}")]
     InUse {
         /// Which tenant.
         name: TenantName,
-        /// What has it.
+        /// What uses it.
         by: String,
     },
-    /// The store does not take it, or not so.
+    /// The store does not take it, or not with these settings.
     #[error("tenant {name}: {source}")]
     Store {
         /// Which tenant.
@@ -30,23 +30,23 @@ pub enum TenantsError {
     /// A weight that a config could not have.
     #[error("a weight is 1 to {WEIGHT_MAX}")]
     Weight,
-    /// A limit that is nothing, for memory moves in blocks.
+    /// A limit below a block. It means nothing, because memory moves in blocks.
     #[error("tenant {name}: its {limit} of {source}")]
     BelowBlock {
         /// Which tenant.
         name: TenantName,
         /// Floor or ceiling.
         limit: &'static str,
-        /// What it was to be.
+        /// The amount that was asked for.
         source: BelowBlock,
     },
-    /// More than there can ever be.
+    /// The floor is more than there can ever be.
     #[error("the floor is above the arena's ceiling, {arena}")]
     Floor {
         /// The arena's ceiling.
         arena: Bytes,
     },
-    /// More than there can ever be, with the others'.
+    /// The floor and those of the others are more than there can ever be.
     #[error(
         "the tenants' floors would be {together} together, more than the arena's ceiling, {arena}: lower another's first"
     )]
@@ -56,10 +56,10 @@ pub enum TenantsError {
         /// The arena's ceiling.
         arena: Bytes,
     },
-    /// It would not survive a restart.
-    #[error("nothing was changed, for it would not outlast the daemon: {0}")]
-    Keep(#[from] KeepError),
+    /// The change would not survive a restart.
+    #[error("nothing was changed, because the change would not outlast the daemon: {0}")]
+    Persist(#[from] PersistError),
     /// A file system hangs.
-    #[error("another disk or tenant is being added, and that does not end: a file system hangs")]
+    #[error("another disk or tenant is being added and does not finish: a file system hangs")]
     AddingHangs,
 }

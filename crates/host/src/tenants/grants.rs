@@ -1,26 +1,26 @@
-//! What a tenant is granted: looked at before anything is changed, and kept where it lasts.
+//! What a tenant is granted. The daemon checks it before it changes anything, and writes it down if it lasts.
 
 use std::fmt::Display;
 
-use sublet_client::messages::{ChangeTenant, Lasts, Limit};
+use sublet_client::messages::{ChangeLifetime, ChangeTenant, Limit};
 use sublet_store::{SavedGrants, SavedLimits, TenantError, TenantFigures};
 use sublet_types::{Bytes, EvictionKind, TenantId, TenantName, TenantSettings};
 
 use super::error::TenantsError;
-use super::registry::Tenants;
+use super::registry::TenantRegistry;
 use crate::config::{TenantChange, WEIGHT_MAX};
-use crate::live_changes::Turn;
-use crate::observe::events::{Actor, Cause, EventId};
+use crate::live_changes_file::ChangeGuard;
+use crate::observe::events::{Actor, EventId, PostedEvent};
 
-impl Tenants {
-    /// Changes what a tenant is granted, and writes that down where it lasts.
+impl TenantRegistry {
+    /// Changes what a tenant is granted. If the change lasts, this writes it down.
     pub(crate) fn change(
         &self,
         name: &TenantName,
         change: &ChangeTenant,
         by: Actor,
     ) -> Result<(), TenantsError> {
-        let turn = self.live.turn()?;
+        let turn = self.live.lock()?;
         let TenantFigures { id, settings, .. } = self.find(name)?;
         let after = changed(settings, change);
         self.check_grants(&after)?;
@@ -31,15 +31,15 @@ impl Tenants {
         };
         // What is over a lower ceiling is evicted at once, and no refusal would bring it back.
         store.check_tenant(id, &after).map_err(refused)?;
-        if change.lasts == Lasts::Always {
-            self.keep(&turn, name, change)?;
+        if change.lasts == ChangeLifetime::Always {
+            self.persist(&turn, name, change)?;
         }
         store.set_tenant(id, after.clone()).map_err(refused)?;
-        self.evict_by(id, change.eviction);
+        self.set_eviction(id, change.eviction);
         if let Some(service) = self.service(id) {
             service.allowed.set(after.ceiling.or(self.arena));
         }
-        let changed = Cause::new(EventId::TenantChanged, change.lasts.into()).to_tenant(name);
+        let changed = PostedEvent::new(EventId::TenantChanged, change.lasts.into()).to_tenant(name);
         let said = |limit: Option<Bytes>| limit.map_or("none".to_owned(), |all| all.to_string());
         self.events.post(changed.by(by).saying(format_args!(
             "weight {}, floor {}, ceiling {}, eviction {}",
@@ -48,12 +48,12 @@ impl Tenants {
             said(after.ceiling),
             store.eviction(id)
         )));
-        // Changes are told in the order in which they hold.
+        // Changes are reported in the order in which they hold.
         drop(turn);
         Ok(())
     }
 
-    /// That a config could grant it.
+    /// Checks that a config could grant it.
     pub(super) fn check_grants(&self, granted: &TenantSettings) -> Result<(), TenantsError> {
         if !(1..=WEIGHT_MAX).contains(&granted.weight.0) {
             return Err(TenantsError::Weight);
@@ -85,15 +85,15 @@ impl Tenants {
     }
 
     /// Writes a change down, if the daemon could start with it again.
-    fn keep(
+    fn persist(
         &self,
-        turn: &Turn<'_>,
+        turn: &ChangeGuard<'_>,
         name: &TenantName,
         change: &ChangeTenant,
     ) -> Result<(), TenantsError> {
-        let change = kept(change);
-        let mut all = self.live.now().change(name);
-        all.take(&change);
+        let change = persisted_change(change);
+        let mut all = self.live.current().change(name);
+        all.merge(&change);
         let mut written = self.written.iter();
         let written = written.find(|tenant| tenant.settings.name == *name);
         let written = written.map(|tenant| &tenant.settings);
@@ -110,19 +110,20 @@ impl Tenants {
                 source: TenantError::FloorAboveCeiling,
             });
         }
-        Ok(turn.keep(|live| live.with_change(name.clone(), &change))?)
+        Ok(turn.persist(|live| live.with_change(name.clone(), &change))?)
     }
 
-    /// Gives a tenant's pages another eviction, if one is said.
-    pub(super) fn evict_by(&self, id: TenantId, eviction: Option<EvictionKind>) {
+    /// Gives a tenant's pages another eviction, if one is given.
+    pub(super) fn set_eviction(&self, id: TenantId, eviction: Option<EvictionKind>) {
         let (store, now) = (&self.backend.store, self.backend.clock.now());
         if let Some(kind) = eviction.filter(|kind| *kind != store.eviction(id)) {
             store.set_eviction(id, kind, now);
         }
     }
 
-    /// Does some work with a tenant that is granted something, and keeps the grants if it succeeds; else the tenant has what
-    /// it had before, unless its owner gave it something else meanwhile. Work whose grants cannot be kept is undone.
+    /// Does some work while a tenant is granted something, and keeps the grants if the work succeeds. Otherwise the
+    /// tenant has what it had before, unless its owner gave it something else meanwhile. Work whose grants cannot be
+    /// kept is undone.
     pub(crate) fn while_granted<T, E: From<TenantsError> + Display>(
         &self,
         name: &TenantName,
@@ -136,16 +137,16 @@ impl Tenants {
         };
         let id = self.find(name)?.id;
         let before = self.grants_of(id);
-        // What is not said stays.
+        // What is not given stays.
         let limits = grants.limits.or(before.limits);
         let grants = SavedGrants {
             limits,
             gone: None,
             ..grants
         };
-        self.grant(name, grants, Lasts::UntilRestart, by)?;
+        self.grant(name, grants, ChangeLifetime::UntilRestart, by)?;
         let done = work().and_then(|done| {
-            let kept = self.grant(name, grants, Lasts::Always, by);
+            let kept = self.grant(name, grants, ChangeLifetime::Always, by);
             match kept {
                 Ok(()) => Ok(done),
                 Err(error) => {
@@ -156,9 +157,9 @@ impl Tenants {
         });
         if done.is_err()
             && self.grants_of(id) == grants
-            && let Err(error) = self.grant(name, before, Lasts::UntilRestart, by)
+            && let Err(error) = self.grant(name, before, ChangeLifetime::UntilRestart, by)
         {
-            tracing::warn!(tenant = %name, %error, "a tenant that was not restored keeps what the file grants it");
+            tracing::warn!(tenant = %name, %error, "the tenant was not restored, but keeps what the file grants it");
         }
         done
     }
@@ -182,7 +183,7 @@ impl Tenants {
         &self,
         name: &TenantName,
         grants: SavedGrants,
-        lasts: Lasts,
+        lasts: ChangeLifetime,
         by: Actor,
     ) -> Result<(), TenantsError> {
         let limit = |amount: Option<Bytes>| amount.map_or(Limit::None, Limit::Of);
@@ -208,7 +209,7 @@ fn changed(before: TenantSettings, change: &ChangeTenant) -> TenantSettings {
 }
 
 /// What is kept of a change.
-fn kept(change: &ChangeTenant) -> TenantChange {
+fn persisted_change(change: &ChangeTenant) -> TenantChange {
     TenantChange {
         added: false,
         weight: change.weight,

@@ -1,5 +1,5 @@
-//! Tenants: who they are, what each may have, and how they are served: their listeners, their rings, and what their clients
-//! may ask. They are added, changed and removed here (`registry`, `adding`, `grants`), and nowhere else.
+//! Tenants: what each may have, and how it is served, with its listeners, its rings, and what its clients may ask.
+//! Tenants are added, changed and removed only here (`registry`, `adding`, `grants`).
 
 mod adding;
 mod error;
@@ -13,5 +13,5 @@ pub(crate) mod service;
 mod tests;
 
 pub use error::TenantsError;
-pub(crate) use registry::Tenants;
+pub(crate) use registry::TenantRegistry;
 pub use service::{ServiceError, unusable_files};

@@ -8,26 +8,26 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use sublet_frontends::memcached::instance::{CertsRefused, Host, LimitRefused};
+use sublet_frontends::memcached::instance::{CertsRefused, ClientControls, LimitRefused};
 use sublet_frontends::memcached::metrics::CpuTime;
-use sublet_frontends::memcached::serve::Tls;
+use sublet_frontends::memcached::serve::TlsCertificates;
 use sublet_store::Store;
 use sublet_types::{Bytes, TenantId, TenantName};
 
-use crate::observe::events::{Actor, Amount, Cause, EventId, Events, Why};
+use crate::observe::events::{Actor, EventAmount, EventId, EventReason, Events, PostedEvent};
 use crate::observe::process;
 
 /// memcached's least for `cache_memlimit`.
 const LIMIT_MIN: Bytes = Bytes::mib(8);
 
-/// What the owner allows a tenant to hold, as he last said it; its clients may choose less.
+/// The amount that the owner allows a tenant to hold, as last set. The tenant's clients may choose less.
 #[derive(Debug)]
-pub(crate) struct Allowed(AtomicU64);
+pub(crate) struct MemoryAllowance(AtomicU64);
 
-impl Allowed {
-    /// Up to `ceiling`; without one nothing may be chosen.
-    pub(crate) fn up_to(ceiling: Option<Bytes>) -> Allowed {
-        let allowed = Allowed(AtomicU64::default());
+impl MemoryAllowance {
+    /// Up to `ceiling`. Without a ceiling, clients may choose nothing.
+    pub(crate) fn up_to(ceiling: Option<Bytes>) -> MemoryAllowance {
+        let allowed = MemoryAllowance(AtomicU64::default());
         allowed.set(ceiling);
         allowed
     }
@@ -42,32 +42,33 @@ impl Allowed {
     }
 }
 
-/// How long a client's worker waits for certificates to be read. Others of its clients wait with it.
+/// How long a client's worker waits for certificates to be read. The worker's other clients wait with it.
 const READ_MAX: Duration = Duration::from_millis(50);
 
-/// Certificates that clients may have read anew: away from the thread that serves them, one reading at a time.
-pub(crate) struct Certificates {
-    tls: Arc<Tls>,
-    /// A file of theirs is a pipe, which says what it said once.
+/// Certificates that clients may have read again. That happens away from the thread that serves them, one reading at a
+/// time.
+pub(crate) struct TenantCertificates {
+    tls: Arc<TlsCertificates>,
+    /// A file of theirs is a pipe, whose content can be read only once.
     was_pipe: bool,
     is_reading: Arc<AtomicBool>,
 }
 
-impl Certificates {
-    /// Those that were read of these files a moment ago.
+impl TenantCertificates {
+    /// Certificates that were just read from these files.
     pub(crate) fn of<'a>(
-        tls: &Arc<Tls>,
+        tls: &Arc<TlsCertificates>,
         mut files: impl Iterator<Item = &'a Path>,
-    ) -> Certificates {
+    ) -> TenantCertificates {
         let is_pipe = |file: &Path| fs::metadata(file).is_ok_and(|facts| !facts.is_file());
-        Certificates {
+        TenantCertificates {
             tls: Arc::clone(tls),
             was_pipe: files.any(is_pipe),
             is_reading: Arc::default(),
         }
     }
 
-    /// Has them read anew; `told` hears of it once they were.
+    /// Reads them again, and calls `told` when that is done.
     fn refresh(
         &self,
         told: impl FnOnce(Result<(), String>) + Send + 'static,
@@ -78,7 +79,7 @@ impl Certificates {
             ));
         }
         let tls = Arc::clone(&self.tls);
-        read_away(&self.is_reading, move || {
+        read_in_thread(&self.is_reading, move || {
             let read = tls.reload();
             told(read.as_ref().copied().map_err(ToString::to_string));
             read
@@ -86,8 +87,8 @@ impl Certificates {
     }
 }
 
-/// Has certificates read by another thread. Says how that went, if it goes fast.
-fn read_away<E>(
+/// Reads certificates in another thread. Returns the result if that is fast.
+fn read_in_thread<E>(
     is_reading: &Arc<AtomicBool>,
     read: impl FnOnce() -> Result<(), E> + Send + 'static,
 ) -> Result<(), CertsRefused> {
@@ -102,7 +103,7 @@ fn read_away<E>(
     let work = move || {
         let read = read().is_ok();
         reads.store(false, Ordering::Release);
-        // Whoever asked may not have waited for it.
+        // The caller may not have waited for it.
         let _ = tell.send(read);
     };
     let thread = thread::Builder::new().name("reread".to_owned());
@@ -121,17 +122,17 @@ fn read_away<E>(
     }
 }
 
-/// The owner, as one tenant's instance meets him.
+/// The owner, as one tenant's instance sees it.
 pub(crate) struct Owner {
     pub(crate) store: Arc<Store>,
-    pub(crate) allowed: Arc<Allowed>,
-    pub(crate) certificates: Option<Certificates>,
+    pub(crate) allowed: Arc<MemoryAllowance>,
+    pub(crate) certificates: Option<TenantCertificates>,
     pub(crate) events: Events,
     /// Which tenant's.
     pub(crate) name: TenantName,
 }
 
-impl Host for Owner {
+impl ClientControls for Owner {
     fn limit_memory(&self, tenant: TenantId, limit: Bytes) -> Result<(), LimitRefused> {
         if limit < LIMIT_MIN {
             return Err(LimitRefused::TooSmall);
@@ -142,13 +143,14 @@ impl Host for Owner {
         let found = self.store.tenant_settings(tenant);
         let mut settings = found.ok_or(LimitRefused::TooLarge)?;
         settings.ceiling = Some(limit);
-        // A floor above it: the owner promised that much to the tenant, and keeps it.
+        // If a floor is above the limit, the owner promised that much to the tenant and keeps the promise.
         self.store
             .set_tenant(tenant, settings)
             .map_err(|_| LimitRefused::TooSmall)?;
-        let limited = Cause::new(EventId::TenantLimited, Why::Client).to_tenant(&self.name);
+        let limited =
+            PostedEvent::new(EventId::TenantLimited, EventReason::Client).to_tenant(&self.name);
         self.events
-            .post(limited.by(Actor::Client).of(Amount::Bytes(limit)));
+            .post(limited.by(Actor::Client).of(EventAmount::Bytes(limit)));
         Ok(())
     }
 
@@ -166,7 +168,7 @@ impl Host for Owner {
             .ok_or(CertsRefused::NoTls)?
             .refresh(move |read| {
                 let told = |id| {
-                    let cause = Cause::new(id, Why::Client).to_tenant(&name);
+                    let cause = PostedEvent::new(id, EventReason::Client).to_tenant(&name);
                     cause.by(Actor::Client)
                 };
                 events.post(match read {
@@ -183,9 +185,8 @@ impl Host for Owner {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
+    use crate::wait_until::wait_until;
 
     #[test]
     fn certificates_whose_file_system_hangs_hold_up_no_worker() {
@@ -194,14 +195,13 @@ mod tests {
         let hangs = move || told.recv();
         let is_being_read =
             |asked| matches!(asked, Err(CertsRefused::Unusable(why)) if why.contains("being read"));
-        assert!(is_being_read(read_away(&is_reading, hangs)));
-        // Nobody begins a second reading.
+        assert!(is_being_read(read_in_thread(&is_reading, hangs)));
+        // No second reading begins.
         let another = || -> Result<(), &str> { unreachable!("one at a time") };
-        assert!(is_being_read(read_away(&is_reading, another)));
+        assert!(is_being_read(read_in_thread(&is_reading, another)));
         go_on.send(()).expect("it waits");
-        let until = Instant::now() + Duration::from_secs(60);
-        while read_away(&is_reading, || Ok::<(), &str>(())).is_err() {
-            assert!(Instant::now() < until, "nothing is read any more");
-        }
+        wait_until("somebody reads again", || {
+            read_in_thread(&is_reading, || Ok::<(), &str>(())).is_ok()
+        });
     }
 }

@@ -6,51 +6,51 @@ use sublet_frontends::memcached::instance::Instance;
 use sublet_frontends::ring::serve::Group;
 
 use super::service::Service;
-use crate::observe::events::{Events, Object, Why};
-use crate::refused::Told;
+use crate::observe::events::{EventReason, EventSubject, Events};
+use crate::refusal_reporter::RefusalReporter;
 
-/// Follows who is refused by each tenant's listeners.
-pub(crate) struct Refusals {
+/// Follows the refused clients of each tenant's listeners.
+pub(crate) struct TenantRefusals {
     events: Events,
-    tenants: Vec<Followed>,
+    tenants: Vec<TenantListeners>,
 }
 
-/// A tenant's listeners, and what was told of them.
-struct Followed {
-    tenant: Object,
+/// A tenant's listeners, and what was reported of them.
+struct TenantListeners {
+    tenant: EventSubject,
     instance: Arc<Instance>,
     rings: Option<Arc<Group>>,
-    told: Told,
+    reporter: RefusalReporter,
 }
 
-impl Refusals {
-    /// Of these tenants, told as `events`.
-    pub(crate) fn of(services: &[Service], events: &Events) -> Refusals {
-        let followed = |service: &Service| Followed {
-            tenant: Object::Tenant(service.name.clone()),
+impl TenantRefusals {
+    /// Follows these tenants and reports to `events`.
+    pub(crate) fn of(services: &[Service], events: &Events) -> TenantRefusals {
+        let followed = |service: &Service| TenantListeners {
+            tenant: EventSubject::Tenant(service.name.clone()),
             instance: Arc::clone(&service.instance),
             rings: service.rings.clone(),
-            told: Told::default(),
+            reporter: RefusalReporter::default(),
         };
-        Refusals {
+        TenantRefusals {
             events: events.clone(),
             tenants: services.iter().map(followed).collect(),
         }
     }
 
-    /// Tells who was refused since the last time.
-    pub(crate) fn tell(&mut self) {
+    /// Reports which clients were refused since the last call.
+    pub(crate) fn report(&mut self) {
         for tenant in &mut self.tenants {
             let refused = tenant.refused();
             let object = || tenant.tenant.clone();
-            tenant.told.tell(&refused, object, &self.events);
+            tenant.reporter.report(&refused, object, &self.events);
         }
     }
 }
 
-impl Followed {
+impl TenantListeners {
     /// Connections that were refused since the start, by reason.
-    fn refused(&self) -> [(Why, u64); 4] {
+    fn refused(&self) -> [(EventReason, u64); 4] {
         let figures = &self.instance.figures;
         let mut full = figures.rejected_connections.get();
         let mut exhausted = figures.listen_disabled.get();
@@ -61,10 +61,10 @@ impl Followed {
             exhausted += rings.figures.refused_exhausted.get();
         }
         [
-            (Why::Full, full),
-            (Why::Uid, uid),
-            (Why::Exhausted, exhausted),
-            (Why::Tls, figures.ssl_handshake_errors.get()),
+            (EventReason::Full, full),
+            (EventReason::Uid, uid),
+            (EventReason::Exhausted, exhausted),
+            (EventReason::Tls, figures.ssl_handshake_errors.get()),
         ]
     }
 }

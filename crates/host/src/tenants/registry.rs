@@ -1,4 +1,4 @@
-//! All tenants, with what serves each and whose turn it is to add or to remove one.
+//! All tenants, with what serves each, and the lock for adding or removing one.
 
 use std::sync::Arc;
 
@@ -12,51 +12,51 @@ use sublet_types::{Bytes, TenantId, TenantName};
 use super::error::TenantsError;
 use super::rings::{self, RingsError};
 use super::service::{self, Service, ServiceError};
-use crate::config::{Loaded, TenantConfig};
-use crate::credentials::CredentialFiles;
-use crate::live_changes::Changes;
-use crate::observe::events::{Events, Why};
+use crate::config::{LoadedConfig, TenantConfig};
+use crate::credential_report::CredentialReport;
+use crate::live_changes_file::LiveChangesFile;
+use crate::observe::events::{EventReason, Events};
 
-/// All tenants. The store holds what each is granted; here is what serves it, and what outlasts the daemon.
-pub(crate) struct Tenants {
+/// All tenants. The store has what each is granted. This has what serves them, and what outlasts the daemon.
+pub(crate) struct TenantRegistry {
     pub(super) backend: Backend,
     pub(super) events: Events,
-    pub(super) live: Changes,
-    /// Those of the config, in its order.
+    pub(super) live: LiveChangesFile,
+    /// Services of the config's tenants, in its order.
     services: Vec<Service>,
-    /// What holds of them without live changes.
+    /// The tenants' settings without live changes.
     pub(super) written: Vec<TenantConfig>,
     /// The most that the arena ever holds.
     pub(super) arena: Option<Bytes>,
-    /// Held while a disk or a tenant is added, so that who made a disk's tenant may undo that.
+    /// Held while a disk or a tenant is added, so that a caller that made a disk's tenant may undo that.
     pub(super) adding: Mutex<()>,
 }
 
-impl Tenants {
-    /// Enters a config's tenants into the store and makes what serves them at `places`.
+impl TenantRegistry {
+    /// Enters a config's tenants into the store, and makes what serves them at `places`.
     pub(crate) fn open(
-        loaded: &Loaded,
-        live: &Changes,
+        loaded: &LoadedConfig,
+        live: &LiveChangesFile,
         places: &[Vec<Listener>],
         backend: &Backend,
         events: &Events,
-    ) -> Result<Tenants, ServiceError> {
+    ) -> Result<TenantRegistry, ServiceError> {
         let (config, store) = (&loaded.config, &backend.store);
-        let enter = |tenant| Ok((tenant, service::enter(tenant, store)?));
+        let enter = |tenant| Ok((tenant, service::add_to_store(tenant, store)?));
         let numbered: Result<Vec<_>, ServiceError> = config.tenants.iter().map(enter).collect();
         let numbered = numbered?;
-        service::share(&numbered, store)?;
+        service::allow_sharing(&numbered, store)?;
         let users = service::users(numbered.iter().copied());
         let each = numbered.into_iter().zip(places);
         let services = each.map(|((tenant, id), listeners)| {
             Service::open(tenant, id, listeners, store, &users, config, events)
         });
         let services: Vec<Service> = services.collect::<Result<_, _>>()?;
-        let mut read = CredentialFiles::new(events, Why::Start);
+        let mut read = CredentialReport::new(events, EventReason::Start);
         services
             .iter()
-            .for_each(|service| service.note_read(&mut read));
-        Ok(Tenants {
+            .for_each(|service| service.record_read(&mut read));
+        Ok(TenantRegistry {
             services,
             backend: backend.clone(),
             events: events.clone(),
@@ -67,25 +67,25 @@ impl Tenants {
         })
     }
 
-    /// Each ring with what its tenant's rings share; the services know of that, too.
+    /// Opens each ring with what its tenant's rings share. The services know of that, too.
     pub(crate) fn open_rings(
         &mut self,
         listeners: Vec<Vec<ring::Listener>>,
-    ) -> Result<Vec<ring::Door>, RingsError> {
-        let mut doors = Vec::new();
+    ) -> Result<Vec<ring::GroupListener>, RingsError> {
+        let mut group_listeners = Vec::new();
         for (service, listeners) in self.services.iter_mut().zip(listeners) {
             if !listeners.is_empty() {
                 let group = rings::group(&service.said, service.id)?;
                 service.rings = Some(Arc::clone(&group));
                 let each = listeners.into_iter();
-                doors.extend(each.map(|listener| (Arc::clone(&group), listener)));
+                group_listeners.extend(each.map(|listener| (Arc::clone(&group), listener)));
             }
         }
-        Ok(doors)
+        Ok(group_listeners)
     }
 
-    /// What is changed live and outlasts the daemon, of tenants and of all else.
-    pub(crate) fn live(&self) -> &Changes {
+    /// Live changes that outlast the daemon, of tenants and everything else.
+    pub(crate) fn live(&self) -> &LiveChangesFile {
         &self.live
     }
 
@@ -94,7 +94,7 @@ impl Tenants {
         &self.services
     }
 
-    /// Its listeners and their instance. A tenant that was made for a disk has none.
+    /// A tenant's listeners and instance. A tenant that was made for a disk has none.
     pub(crate) fn service(&self, id: TenantId) -> Option<&Service> {
         self.services.iter().find(|service| service.id == id)
     }
@@ -107,15 +107,15 @@ impl Tenants {
         Ok(store.tenant_figures(id))
     }
 
-    /// Reads passwords and certificates anew. What cannot be used changes nothing.
-    pub(crate) fn reread(&self, outcome: &mut CredentialFiles) {
+    /// Reads passwords and certificates again. Files that cannot be used change nothing.
+    pub(crate) fn reload_credentials(&self, outcome: &mut CredentialReport) {
         let ids = self
             .services
             .iter()
             .map(|service| (&service.said, service.id));
         let users = service::users(ids);
         for service in &self.services {
-            service.reread(&users, outcome);
+            service.reload_credentials(&users, outcome);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Page rings: bound before anything else begins, served beside memcached.
+//! Page rings. They are bound before anything else begins, and served beside memcached.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,29 +8,29 @@ use sublet_client::messages::RingStatus;
 use sublet_frontends::backend::Backend;
 use sublet_frontends::ring::metrics::Operation;
 use sublet_frontends::ring::serve::{
-    self, Door, Group, ListenError, Listener, Running, StartError,
+    self, Group, GroupListener, ListenError, Listener, RingService, StartError,
 };
-use sublet_frontends::ring::{Settings, Spills};
+use sublet_frontends::ring::{Settings, SpillFactory};
 use sublet_types::{Pages, TenantId, TenantName};
 
-use crate::config::{Listen, TenantConfig};
+use crate::config::{ListenAddress, TenantConfig};
 use crate::spill::SpillFolder;
-use crate::stuck::{self, Listening};
+use crate::stuck::{self, SocketHolder};
 
 /// Why a tenant's rings cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum RingsError {
-    /// The place is taken, or not ours to take.
-    #[error("tenant {name}: {source}{}", stuck::said(.by.as_deref()))]
+    /// The place is taken, or is not ours to take.
+    #[error("tenant {name}: {source}{}", stuck::describe_holder(.by.as_deref()))]
     Listen {
         /// Which tenant.
         name: TenantName,
         /// Why.
         source: ListenError,
-        /// Who has it.
-        by: Option<Box<Listening>>,
+        /// The process that has it.
+        by: Option<Box<SocketHolder>>,
     },
-    /// The spill folder is of no use.
+    /// The spill folder cannot be used.
     #[error("tenant {name}: cannot use the spill folder {}: {source}", folder.display())]
     Spill {
         /// Which tenant.
@@ -45,7 +45,7 @@ pub enum RingsError {
     Start(#[from] StartError),
 }
 
-/// The mode of rings' sockets whose users are named: whoever comes is asked who he is.
+/// The mode of rings' sockets whose users are named: each program that connects is asked for its user.
 const FOR_THE_NAMED: u32 = 0o666;
 
 /// The rings of a tenant.
@@ -60,15 +60,15 @@ pub(crate) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, RingsErr
         .collect::<Result<_, _>>()
         .map_err(|source| RingsError::Listen {
             name: tenant.settings.name.clone(),
-            by: stuck::in_the_way(&source),
+            by: stuck::holder_of_address(&source),
             source,
         })
 }
 
-fn path(place: &Listen) -> Option<&Path> {
+fn path(place: &ListenAddress) -> Option<&Path> {
     match place {
-        Listen::Ring(path) => Some(path),
-        Listen::Tcp(..) | Listen::Unix(_) => None,
+        ListenAddress::Ring(path) => Some(path),
+        ListenAddress::Tcp(..) | ListenAddress::Unix(_) => None,
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn group(tenant: &TenantConfig, id: TenantId) -> Result<Arc<Group>, R
     Ok(Arc::new(Group::new(id, settings)))
 }
 
-fn spill(tenant: &TenantConfig, folder: &Path) -> Result<Arc<dyn Spills>, RingsError> {
+fn spill(tenant: &TenantConfig, folder: &Path) -> Result<Arc<dyn SpillFactory>, RingsError> {
     let opened = SpillFolder::open(folder, tenant.spill_size, tenant.spill_total);
     let opened = opened.map_err(|source| RingsError::Spill {
         name: tenant.settings.name.clone(),
@@ -98,14 +98,14 @@ fn spill(tenant: &TenantConfig, folder: &Path) -> Result<Arc<dyn Spills>, RingsE
 
 /// Serves all rings, if there are any.
 pub(crate) fn start(
-    doors: Vec<Door>,
+    listeners: Vec<GroupListener>,
     threads: usize,
     backend: &Backend,
-    failed: Arc<serve::Failed>,
-) -> Result<Option<Running>, RingsError> {
-    match doors.is_empty() {
+    failed: Arc<serve::OnFailure>,
+) -> Result<Option<RingService>, RingsError> {
+    match listeners.is_empty() {
         true => Ok(None),
-        false => Ok(Some(serve::start(doors, threads, backend, failed)?)),
+        false => Ok(Some(serve::start(listeners, threads, backend, failed)?)),
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn status(group: &Group) -> RingStatus {
     };
     RingStatus {
         connections: figures.connections.get(),
-        pools_waiting: group.restored.len() as u64,
+        pools_waiting: group.unclaimed_pools.len() as u64,
         connections_made: figures.connections_made.get(),
         refused_full: figures.refused_full.get(),
         refused_uid: figures.refused_uid.get(),

@@ -6,50 +6,52 @@ use std::sync::Arc;
 
 use sublet_client::messages::RingStatus;
 use sublet_frontends::memcached::instance::Instance;
-use sublet_frontends::memcached::passwords::{Names, Passwords, PasswordsError};
+use sublet_frontends::memcached::passwords::{Passwords, PasswordsError, UserNameForm};
 use sublet_frontends::memcached::serve::{
-    Endpoint, Group, ListenError, Listener, Tls, TlsError, Transport, bind,
+    Endpoint, Group, ListenError, Listener, TlsCertificates, TlsError, Transport, bind,
 };
-use sublet_frontends::memcached::settings::{ClientCertificate, Settings, TlsSettings, TlsVersion};
+use sublet_frontends::memcached::settings::{
+    ClientCertificateDemand, Settings, TlsSettings, TlsVersion,
+};
 use sublet_frontends::ring::serve as ring;
-use sublet_store::{PoolError, Store, TenantError};
+use sublet_store::{CreatePoolError, Store, TenantError};
 use sublet_types::{EvictionKind, Second, TenantId, TenantName};
 
-use super::owner::{Allowed, Certificates, Owner};
+use super::owner::{MemoryAllowance, Owner, TenantCertificates};
 use super::rings;
-use crate::config::{self, Config, Listen, TenantConfig};
-use crate::credentials::CredentialFiles;
-use crate::observe::events::{Events, Object};
-use crate::stuck::{self, Listening};
+use crate::config::{self, Config, ListenAddress, TenantConfig};
+use crate::credential_report::CredentialReport;
+use crate::observe::events::{EventSubject, Events};
+use crate::stuck::{self, SocketHolder};
 
 /// What the daemon keeps of a tenant's service.
 pub(crate) struct Service {
     pub(crate) name: TenantName,
-    /// What the config and live changes said of it at the start.
+    /// The tenant's settings at the start, from the config and live changes.
     pub(super) said: TenantConfig,
     pub(crate) id: TenantId,
     pub(crate) instance: Arc<Instance>,
     pub(crate) listen: Vec<String>,
-    pub(crate) allowed: Arc<Allowed>,
+    pub(crate) allowed: Arc<MemoryAllowance>,
     /// What its rings share, if it has any.
     pub(crate) rings: Option<Arc<ring::Group>>,
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<TlsCertificates>>,
 }
 
 /// Why a tenant cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// Its place is taken, or not ours to take.
-    #[error("tenant {name}: {source}{}{}", stuck::said(.by.as_deref()), hint(.source))]
+    /// The tenant's place is taken, or is not ours to take.
+    #[error("tenant {name}: {source}{}{}", stuck::describe_holder(.by.as_deref()), hint(.source))]
     Listen {
         /// Which tenant.
         name: TenantName,
         /// Why.
         source: ListenError,
-        /// Who has it.
-        by: Option<Box<Listening>>,
+        /// The process that has it.
+        by: Option<Box<SocketHolder>>,
     },
-    /// Its certificates are of no use.
+    /// The tenant's certificates cannot be used.
     #[error("tenant {name}: {source}")]
     Tls {
         /// Which tenant.
@@ -57,7 +59,7 @@ pub enum ServiceError {
         /// Why.
         source: TlsError,
     },
-    /// Its users cannot be read.
+    /// The tenant's users cannot be read.
     #[error("tenant {name}, {path}: {source}")]
     Passwords {
         /// Which tenant.
@@ -67,15 +69,15 @@ pub enum ServiceError {
         /// Why.
         source: PasswordsError,
     },
-    /// Its pool cannot be shared.
+    /// The tenant's pool cannot be shared.
     #[error("tenant {name}: its pool cannot be shared: {source}")]
     Shared {
         /// Which tenant.
         name: TenantName,
         /// Why.
-        source: PoolError,
+        source: CreatePoolError,
     },
-    /// The store has no place for it.
+    /// The store has no room for the tenant.
     #[error("tenant {name}: {source}")]
     Store {
         /// Which tenant.
@@ -99,7 +101,7 @@ fn hint(error: &ListenError) -> &'static str {
 }
 
 /// Lets tenants share the pools that others are charged for.
-pub(super) fn share(
+pub(super) fn allow_sharing(
     tenants: &[(&TenantConfig, TenantId)],
     store: &Store,
 ) -> Result<(), ServiceError> {
@@ -134,21 +136,21 @@ pub(crate) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, ServiceE
         .collect();
     let named = |source| ServiceError::Listen {
         name: tenant.settings.name.clone(),
-        by: stuck::in_the_way(&source),
+        by: stuck::holder_of_address(&source),
         source,
     };
     bind(&endpoints, BACKLOG).map_err(named)
 }
 
-/// Where memcached is spoken; nothing for a ring.
-fn endpoint(tenant: &TenantConfig, place: &Listen) -> Option<Endpoint> {
+/// Where the tenant serves memcached. `None` for a ring.
+fn endpoint(tenant: &TenantConfig, place: &ListenAddress) -> Option<Endpoint> {
     Some(match place {
-        Listen::Ring(_) => return None,
-        Listen::Unix(path) => Endpoint::Unix {
+        ListenAddress::Ring(_) => return None,
+        ListenAddress::Unix(path) => Endpoint::Unix {
             path: path.clone(),
             mode: tenant.mode,
         },
-        Listen::Tcp(host, port) => Endpoint::Tcp {
+        ListenAddress::Tcp(host, port) => Endpoint::Tcp {
             host: Some(host.clone()),
             port: *port,
             transport: match tenant.tls {
@@ -159,11 +161,13 @@ fn endpoint(tenant: &TenantConfig, place: &Listen) -> Option<Endpoint> {
     })
 }
 
-/// Whose tenant a user is, wherever he logs in.
-pub(super) type Users = HashMap<Vec<u8>, TenantId>;
+/// The tenant of each user, at whatever listener the user logs in.
+pub(super) type UserTenants = HashMap<Vec<u8>, TenantId>;
 
 /// The users of all tenants.
-pub(super) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantId)>) -> Users {
+pub(super) fn users<'a>(
+    tenants: impl Iterator<Item = (&'a TenantConfig, TenantId)>,
+) -> UserTenants {
     let named = |(tenant, id): (&'a TenantConfig, TenantId)| {
         let users = tenant.users.iter();
         users.map(move |user| (user.clone().into_bytes(), id))
@@ -172,7 +176,7 @@ pub(super) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantI
 }
 
 /// Adds a tenant to the store.
-pub(super) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, ServiceError> {
+pub(super) fn add_to_store(tenant: &TenantConfig, store: &Store) -> Result<TenantId, ServiceError> {
     let added = store.add_tenant(tenant.settings.clone());
     added.map_err(|source| ServiceError::Store {
         name: tenant.settings.name.clone(),
@@ -187,7 +191,7 @@ impl Service {
         id: TenantId,
         listeners: &[Listener],
         store: &Arc<Store>,
-        users: &Users,
+        users: &UserTenants,
         config: &Config,
         events: &Events,
     ) -> Result<Service, ServiceError> {
@@ -195,7 +199,7 @@ impl Service {
         let tls = tls(tenant)?;
         let passwords = passwords(tenant, users)?;
         let ceiling = tenant.settings.ceiling.or(config.arena.ceiling);
-        let allowed = Arc::new(Allowed::up_to(ceiling));
+        let allowed = Arc::new(MemoryAllowance::up_to(ceiling));
         let owner = Owner {
             store: Arc::clone(store),
             allowed: Arc::clone(&allowed),
@@ -203,7 +207,7 @@ impl Service {
             events: events.clone(),
             name: name.clone(),
         };
-        let settings = face_settings(tenant, listeners, config.daemon.threads);
+        let settings = instance_settings(tenant, listeners, config.daemon.threads);
         if tenant.eviction != EvictionKind::default() {
             store.set_eviction(id, tenant.eviction, Second(0));
         }
@@ -212,33 +216,33 @@ impl Service {
             said: tenant.clone(),
             id,
             instance: Arc::new(Instance::new(settings, Box::new(owner), passwords)),
-            listen: shown_places(tenant, listeners),
+            listen: shown_addresses(tenant, listeners),
             allowed,
             rings: None,
             tls,
         })
     }
 
-    fn object(&self) -> Object {
-        Object::Tenant(self.name.clone())
+    fn object(&self) -> EventSubject {
+        EventSubject::Tenant(self.name.clone())
     }
 
-    /// Notes what was read of it at the start.
-    pub(super) fn note_read(&self, outcome: &mut CredentialFiles) {
+    /// Records what was read of the tenant at the start.
+    pub(super) fn record_read(&self, outcome: &mut CredentialReport) {
         if let Some(file) = &self.said.auth_file {
-            outcome.note_read(self.object(), &[file]);
+            outcome.record_read(self.object(), &[file]);
         }
         if let Some(said) = &self.said.tls {
             let files: Vec<&PathBuf> = files(said).collect();
-            outcome.note_read(self.object(), &files);
+            outcome.record_read(self.object(), &files);
         }
     }
 
-    /// Reads its passwords and certificates anew. What cannot be used changes nothing.
-    pub(super) fn reread(&self, users: &Users, outcome: &mut CredentialFiles) {
+    /// Reads the tenant's passwords and certificates again. Files that cannot be used change nothing.
+    pub(super) fn reload_credentials(&self, users: &UserTenants, outcome: &mut CredentialReport) {
         if let Some(file) = &self.said.auth_file {
             let read = passwords(&self.said, users).map(|read| self.instance.set_passwords(read));
-            outcome.note(self.object(), &[file], read);
+            outcome.record(self.object(), &[file], read);
         }
         if let (Some(tls), Some(said)) = (&self.tls, &self.said.tls) {
             let files: Vec<&PathBuf> = files(said).collect();
@@ -246,11 +250,11 @@ impl Service {
                 name: self.name.clone(),
                 source,
             };
-            outcome.note(self.object(), &files, tls.reload().map_err(named));
+            outcome.record(self.object(), &files, tls.reload().map_err(named));
         }
     }
 
-    /// What the loop needs of it.
+    /// What the serving loop needs of the tenant.
     pub(crate) fn group(&self) -> Group {
         Group {
             instance: Arc::clone(&self.instance),
@@ -259,7 +263,7 @@ impl Service {
         }
     }
 
-    /// Clients that are connected, to rings too.
+    /// Connected clients, those at rings included.
     pub(crate) fn connections(&self) -> u64 {
         let rings = self.rings.as_ref();
         let ringing = rings.map_or(0, |group| group.figures.connections.get());
@@ -267,39 +271,39 @@ impl Service {
         figures.curr_connections.get() + ringing
     }
 
-    /// What its rings did, if it has any.
+    /// What the tenant's rings did, if it has any.
     pub(crate) fn ring_status(&self) -> Option<RingStatus> {
         let group = self.rings.as_ref()?;
         Some(rings::status(group))
     }
 }
 
-/// Which of the files of passwords and certificates that tenants name are of no use, and why.
+/// The files of passwords and certificates that tenants name and that cannot be used, and why.
 pub fn unusable_files(config: &Config) -> Vec<ServiceError> {
     let each = config.tenants.iter().flat_map(|tenant| {
-        let users = passwords(tenant, &Users::new()).err();
+        let users = passwords(tenant, &UserTenants::new()).err();
         [tls(tenant).err(), users]
     });
     each.flatten().collect()
 }
 
-/// Where it is reached: what was bound, and its rings.
-fn shown_places(tenant: &TenantConfig, listeners: &[Listener]) -> Vec<String> {
+/// Where clients reach the tenant: the bound listeners, and its rings.
+fn shown_addresses(tenant: &TenantConfig, listeners: &[Listener]) -> Vec<String> {
     let bound = listeners
         .iter()
         .map(|listener| listener.address().to_owned());
     let rings = tenant
         .listen
         .iter()
-        .filter(|place| matches!(place, Listen::Ring(_)));
-    bound.chain(rings.map(Listen::to_string)).collect()
+        .filter(|place| matches!(place, ListenAddress::Ring(_)));
+    bound.chain(rings.map(ListenAddress::to_string)).collect()
 }
 
-fn tls(tenant: &TenantConfig) -> Result<Option<Arc<Tls>>, ServiceError> {
+fn tls(tenant: &TenantConfig) -> Result<Option<Arc<TlsCertificates>>, ServiceError> {
     let Some(tls) = &tenant.tls else {
         return Ok(None);
     };
-    let loaded = Tls::load(tls_settings(tls));
+    let loaded = TlsCertificates::load(tls_settings(tls));
     let named = |source| ServiceError::Tls {
         name: tenant.settings.name.clone(),
         source,
@@ -307,16 +311,16 @@ fn tls(tenant: &TenantConfig) -> Result<Option<Arc<Tls>>, ServiceError> {
     Ok(Some(Arc::new(loaded.map_err(named)?)))
 }
 
-fn certificates((said, tls): (&config::Tls, &Arc<Tls>)) -> Certificates {
-    Certificates::of(tls, files(said).map(PathBuf::as_path))
+fn certificates((said, tls): (&config::TlsFiles, &Arc<TlsCertificates>)) -> TenantCertificates {
+    TenantCertificates::of(tls, files(said).map(PathBuf::as_path))
 }
 
 /// The files that a tenant's certificates are read from.
-fn files(said: &config::Tls) -> impl Iterator<Item = &PathBuf> {
+fn files(said: &config::TlsFiles) -> impl Iterator<Item = &PathBuf> {
     [&said.cert, &said.key].into_iter().chain(&said.ca)
 }
 
-fn passwords(tenant: &TenantConfig, users: &Users) -> Result<Passwords, ServiceError> {
+fn passwords(tenant: &TenantConfig, users: &UserTenants) -> Result<Passwords, ServiceError> {
     let Some(path) = &tenant.auth_file else {
         return Ok(Passwords::default());
     };
@@ -326,33 +330,33 @@ fn passwords(tenant: &TenantConfig, users: &Users) -> Result<Passwords, ServiceE
         source,
     };
     let names = match tenant.sasl {
-        true => Names::WithoutHost,
-        false => Names::Whole,
+        true => UserNameForm::WithoutHost,
+        false => UserNameForm::Whole,
     };
     let whose = |user: &[u8]| users.get(user).copied();
     let read = Passwords::read(path).map_err(named)?;
     Ok(read.with_names(names).with_tenants(whose))
 }
 
-fn tls_settings(tls: &config::Tls) -> TlsSettings {
+fn tls_settings(tls: &config::TlsFiles) -> TlsSettings {
     TlsSettings {
         chain: tls.cert.clone(),
         key: Some(tls.key.clone()),
         client_ca: tls.ca.clone(),
         client_certificate: match tls.ca {
-            Some(_) => ClientCertificate::Required,
-            None => ClientCertificate::Unasked,
+            Some(_) => ClientCertificateDemand::Required,
+            None => ClientCertificateDemand::Unasked,
         },
         min_version: TlsVersion::V12,
         resumes: true,
     }
 }
 
-fn face_settings(tenant: &TenantConfig, listeners: &[Listener], threads: usize) -> Settings {
+fn instance_settings(tenant: &TenantConfig, listeners: &[Listener], threads: usize) -> Settings {
     let tcp = listeners.iter().find_map(Listener::tcp_address);
     let unix = tenant.listen.iter().find_map(|place| match place {
-        Listen::Unix(path) => Some(path.clone()),
-        Listen::Tcp(..) | Listen::Ring(_) => None,
+        ListenAddress::Unix(path) => Some(path.clone()),
+        ListenAddress::Tcp(..) | ListenAddress::Ring(_) => None,
     });
     Settings {
         item_max: tenant.item_max.0,

@@ -1,4 +1,4 @@
-//! Tenants against a model: what holds of each name, and what comes back after a restart.
+//! Compares tenants with a model: what holds for each name, and what comes back after a restart.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use sublet_client::messages::{AddTenant, ChangeTenant, Lasts, Limit};
-use sublet_frontends::backend::Backend;
-use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
+use sublet_client::messages::{AddTenant, ChangeLifetime, ChangeTenant, Limit};
+use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::tenancy::{Clock, Ledger, StoreHandle};
 use sublet_store::{PageSettings, SavedGrants, SavedLimits, Store, StoreSettings};
 use sublet_types::{Bytes, EvictionKind, PoolFlags, TenantId, TenantName, TenantSettings, Weight};
 
 use super::adding::forget;
-use super::{Tenants, TenantsError};
-use crate::config::{self, KeepError, WEIGHT_MAX};
-use crate::live_changes::Changes;
+use super::{TenantRegistry, TenantsError};
+use crate::config::{self, PersistError, WEIGHT_MAX};
+use crate::live_changes_file::LiveChangesFile;
 use crate::observe::events::{Actor, Events};
 
 const ARENA: Bytes = Bytes::mib(64);
@@ -32,17 +32,18 @@ fn backend() -> Backend {
     Backend {
         store: store.expect("a store"),
         clock: Clock::start(),
+        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     }
 }
 
-/// A daemon's tenants as they are after a start with this folder: its config, and the changes that it keeps.
-fn started(folder: &Path) -> Tenants {
+/// A daemon's tenants after a start with this folder: its config, and the changes that it keeps.
+fn started(folder: &Path) -> TenantRegistry {
     let file = folder.join("sublet.toml");
     let loaded = config::load(Some(&file), &[]).expect("a config");
-    let live = Changes::of(loaded.live.clone());
+    let live = LiveChangesFile::of(loaded.live.clone());
     let places: Vec<_> = loaded.config.tenants.iter().map(|_| Vec::new()).collect();
-    let opened = Tenants::open(&loaded, &live, &places, &backend(), &Events::default());
+    let opened = TenantRegistry::open(&loaded, &live, &places, &backend(), &Events::default());
     opened.expect("its tenants")
 }
 
@@ -62,46 +63,46 @@ fn name(name: &str) -> TenantName {
     name.parse().expect("a name")
 }
 
-/// All that is granted, by the tenants' names.
-type Granted = BTreeMap<TenantName, TenantSettings>;
+/// Everything that is granted, by the tenants' names.
+type GrantedSettings = BTreeMap<TenantName, TenantSettings>;
 
-fn granted(tenants: &Tenants) -> Granted {
+fn granted(tenants: &TenantRegistry) -> GrantedSettings {
     let all = tenants.backend.store.tenants().into_iter();
     all.map(|tenant| (tenant.settings.name.clone(), tenant.settings))
         .collect()
 }
 
-fn settings(name: TenantName, said: Said) -> TenantSettings {
+fn settings(name: TenantName, said: SettingsChange) -> TenantSettings {
     TenantSettings {
         name,
         weight: said.weight.unwrap_or_default(),
-        // A floor of nothing is none.
+        // A floor of zero is none.
         floor: said.floor.flatten().filter(|floor| *floor > Bytes::ZERO),
         ceiling: said.ceiling.flatten(),
     }
 }
 
-/// What is said of a tenant; nothing of what is `None`.
+/// A change of a tenant. `None` changes nothing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Said {
+struct SettingsChange {
     weight: Option<Weight>,
     floor: Option<Option<Bytes>>,
     ceiling: Option<Option<Bytes>>,
 }
 
-impl Said {
-    /// This, with what `other` says over it.
-    fn with(self, other: Said) -> Said {
-        Said {
+impl SettingsChange {
+    /// This change, with `other` over it.
+    fn with(self, other: SettingsChange) -> SettingsChange {
+        SettingsChange {
             weight: other.weight.or(self.weight),
             floor: other.floor.or(self.floor),
             ceiling: other.ceiling.or(self.ceiling),
         }
     }
 
-    /// Some of it good, some of it bad.
-    fn by_luck(luck: &mut Luck) -> Said {
-        let mut amount = |all: &[Option<u64>]| luck.one(all).map(|kib| kib.map(Bytes::kib));
+    /// A random change. Some are good, some are bad.
+    fn random(rng: &mut TestRng) -> SettingsChange {
+        let mut amount = |all: &[Option<u64>]| rng.one(all).map(|kib| kib.map(Bytes::kib));
         let floor = amount(&[
             None,
             Some(0),
@@ -111,8 +112,8 @@ impl Said {
             Some(1 << 20),
         ]);
         let ceiling = amount(&[None, Some(512), Some(4 << 10), Some(96 << 10)]);
-        Said {
-            weight: luck
+        SettingsChange {
+            weight: rng
                 .one(&[1, 7, 100, 0, WEIGHT_MAX, WEIGHT_MAX + 1])
                 .map(Weight),
             floor,
@@ -125,7 +126,7 @@ fn limit(said: Option<Option<Bytes>>) -> Option<Limit> {
     said.map(|amount| amount.map_or(Limit::None, Limit::Of))
 }
 
-fn adding(name: TenantName, said: Said, lasts: Lasts) -> AddTenant {
+fn adding(name: TenantName, said: SettingsChange, lasts: ChangeLifetime) -> AddTenant {
     AddTenant {
         name,
         weight: said.weight,
@@ -136,7 +137,7 @@ fn adding(name: TenantName, said: Said, lasts: Lasts) -> AddTenant {
     }
 }
 
-fn changing(said: Said, lasts: Lasts) -> ChangeTenant {
+fn changing(said: SettingsChange, lasts: ChangeLifetime) -> ChangeTenant {
     ChangeTenant {
         weight: said.weight,
         floor: limit(said.floor),
@@ -146,12 +147,12 @@ fn changing(said: Said, lasts: Lasts) -> ChangeTenant {
     }
 }
 
-/// The oracle: what is granted now, and what the next start reads.
+/// The model: what is granted now, and what the next start reads.
 #[derive(Default)]
 struct Model {
-    now: Granted,
-    /// What was kept of each name, and whether it was added.
-    kept: BTreeMap<TenantName, (bool, Said)>,
+    now: GrantedSettings,
+    /// What was kept for each name, and whether the tenant was added.
+    kept: BTreeMap<TenantName, (bool, SettingsChange)>,
 }
 
 impl Model {
@@ -171,23 +172,23 @@ impl Model {
             && (after.floor.is_none() || floors + floor.0 <= ARENA.0)
     }
 
-    fn add(&mut self, name: &TenantName, said: Said, lasts: Lasts) -> bool {
+    fn add(&mut self, name: &TenantName, said: SettingsChange, lasts: ChangeLifetime) -> bool {
         let after = settings(name.clone(), said);
         if self.now.contains_key(name) || !self.grants(&after) {
             return false;
         }
-        if lasts == Lasts::Always {
+        if lasts == ChangeLifetime::Always {
             self.kept.insert(name.clone(), (true, said));
         }
         self.now.insert(name.clone(), after);
         true
     }
 
-    fn change(&mut self, name: &TenantName, said: Said, lasts: Lasts) -> bool {
+    fn change(&mut self, name: &TenantName, said: SettingsChange, lasts: ChangeLifetime) -> bool {
         let Some(before) = self.now.get(name) else {
             return false;
         };
-        let has = Said {
+        let has = SettingsChange {
             weight: Some(before.weight),
             floor: Some(before.floor),
             ceiling: Some(before.ceiling),
@@ -199,32 +200,33 @@ impl Model {
         let comes_back = next
             .ceiling
             .is_none_or(|ceiling| next.floor.unwrap_or_default() <= ceiling);
-        if !self.grants(&after) || (lasts == Lasts::Always && !comes_back) {
+        if !self.grants(&after) || (lasts == ChangeLifetime::Always && !comes_back) {
             return false;
         }
-        if lasts == Lasts::Always {
+        if lasts == ChangeLifetime::Always {
             self.kept.insert(name.clone(), (added, kept));
         }
         self.now.insert(name.clone(), after);
         true
     }
 
-    fn remove(&mut self, name: &TenantName, lasts: Lasts) -> bool {
+    fn remove(&mut self, name: &TenantName, lasts: ChangeLifetime) -> bool {
         if name.as_str() == "web" || self.now.remove(name).is_none() {
             return false;
         }
-        if lasts == Lasts::Always {
+        if lasts == ChangeLifetime::Always {
             self.kept.remove(name);
         }
         true
     }
 
-    /// What a start makes of what was kept: a change of who is not there waits for it.
+    /// What a start makes of what was kept. A change of a tenant that is not there waits for it.
     fn restarted(&mut self) {
-        let is_there =
-            |(name, (added, _)): &(&TenantName, &(bool, Said))| *added || name.as_str() == "web";
+        let is_there = |(name, (added, _)): &(&TenantName, &(bool, SettingsChange))| {
+            *added || name.as_str() == "web"
+        };
         let all = self.kept.iter().filter(is_there);
-        let read = |(name, (_, said)): (&TenantName, &(bool, Said))| {
+        let read = |(name, (_, said)): (&TenantName, &(bool, SettingsChange))| {
             let all = settings(name.clone(), written(name).with(*said));
             (name.clone(), all)
         };
@@ -233,22 +235,22 @@ impl Model {
     }
 }
 
-/// What the config says of that name.
-fn written(name: &TenantName) -> Said {
+/// What the config says for that name.
+fn written(name: &TenantName) -> SettingsChange {
     match name.as_str() {
-        "web" => Said {
+        "web" => SettingsChange {
             weight: Some(Weight(200)),
             floor: Some(Some(Bytes::mib(4))),
             ceiling: None,
         },
-        _ => Said::default(),
+        _ => SettingsChange::default(),
     }
 }
 
-/// The same for everybody who has the seed.
-struct Luck(u64);
+/// The same numbers for the same seed.
+struct TestRng(u64);
 
-impl Luck {
+impl TestRng {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self
             .0
@@ -268,14 +270,14 @@ const STEPS: usize = 120;
 #[test]
 fn what_is_kept_is_what_comes_back_and_a_refused_change_leaves_nothing_changed() {
     for seed in 0..4 {
-        let (folder, mut luck, mut model) = (folder(), Luck(seed), Model::default());
+        let (folder, mut rng, mut model) = (folder(), TestRng(seed), Model::default());
         let mut tenants = started(folder.path());
         model.restarted();
         for step in 0..STEPS {
-            let whose = name(["web", "api", "batch"][luck.below(3)]);
-            let lasts = [Lasts::Always, Lasts::UntilRestart][luck.below(2)];
-            let said = Said::by_luck(&mut luck);
-            let what = luck.below(16);
+            let whose = name(["web", "api", "batch"][rng.below(3)]);
+            let lasts = [ChangeLifetime::Always, ChangeLifetime::UntilRestart][rng.below(2)];
+            let said = SettingsChange::random(&mut rng);
+            let what = rng.below(16);
             let (did, should) = match what {
                 0 => {
                     drop(tenants);
@@ -304,11 +306,15 @@ fn what_is_kept_is_what_comes_back_and_a_refused_change_leaves_nothing_changed()
     }
 }
 
-/// Tenants, `api` of which was kept, and whose state folder cannot be written any more: a file has its place.
-fn without_a_place_to_keep() -> (tempfile::TempDir, Tenants) {
+/// Tenants, of which `api` was kept. Their state folder can no longer be written, because a file has its place.
+fn without_a_place_to_keep() -> (tempfile::TempDir, TenantRegistry) {
     let folder = folder();
     let tenants = started(folder.path());
-    let api = adding(name("api"), Said::default(), Lasts::Always);
+    let api = adding(
+        name("api"),
+        SettingsChange::default(),
+        ChangeLifetime::Always,
+    );
     tenants.add(&api, Actor::Daemon, || ()).expect("added");
     let state = folder.path().join("state");
     fs::remove_dir_all(&state).expect("gone");
@@ -323,25 +329,43 @@ fn what_cannot_be_kept_is_not_done() {
 
     let looks = Cell::new(0);
     let look = || looks.set(looks.get() + 1);
-    let batch = adding(name("batch"), Said::default(), Lasts::Always);
+    let batch = adding(
+        name("batch"),
+        SettingsChange::default(),
+        ChangeLifetime::Always,
+    );
     let added = tenants.add(&batch, Actor::Daemon, look);
     assert!(
-        matches!(added, Err(TenantsError::Keep(KeepError::Write { .. }))),
+        matches!(
+            added,
+            Err(TenantsError::Persist(PersistError::Write { .. }))
+        ),
         "{added:?}"
     );
     assert_eq!(looks.get(), 1, "who saw it come sees it go");
-    let heavier = Said {
+    let heavier = SettingsChange {
         weight: Some(Weight(7)),
-        ..Said::default()
+        ..SettingsChange::default()
     };
     let changed = tenants.change(
         &name("api"),
-        &changing(heavier, Lasts::Always),
+        &changing(heavier, ChangeLifetime::Always),
         Actor::Daemon,
     );
-    assert!(matches!(changed, Err(TenantsError::Keep(_))), "{changed:?}");
-    let removed = tenants.remove(&name("api"), (Lasts::Always, Actor::Daemon), Vec::new, look);
-    assert!(matches!(removed, Err(TenantsError::Keep(_))), "{removed:?}");
+    assert!(
+        matches!(changed, Err(TenantsError::Persist(_))),
+        "{changed:?}"
+    );
+    let removed = tenants.remove(
+        &name("api"),
+        (ChangeLifetime::Always, Actor::Daemon),
+        Vec::new,
+        look,
+    );
+    assert!(
+        matches!(removed, Err(TenantsError::Persist(_))),
+        "{removed:?}"
+    );
     assert_eq!(looks.get(), 1);
     assert_eq!(granted(&tenants), before);
 }
@@ -354,7 +378,7 @@ fn a_tenant_that_somebody_has_stays() {
         let disks = disks.iter().map(|disk| (*disk).to_owned()).collect();
         let removed = tenants.remove(
             &name(whose),
-            (Lasts::Always, Actor::Daemon),
+            (ChangeLifetime::Always, Actor::Daemon),
             || disks,
             || (),
         );
@@ -364,7 +388,11 @@ fn a_tenant_that_somebody_has_stays() {
         }
     };
     assert_eq!(in_use("web", &[]), "the config file names it");
-    let api = adding(name("api"), Said::default(), Lasts::Always);
+    let api = adding(
+        name("api"),
+        SettingsChange::default(),
+        ChangeLifetime::Always,
+    );
     tenants.add(&api, Actor::Daemon, || ()).expect("added");
     assert_eq!(in_use("api", &["db", "swap"]), "it has disks: db, swap");
     let id = tenants.find(&name("api")).expect("it is there").id;
@@ -379,7 +407,7 @@ fn a_tenant_that_somebody_has_stays() {
     worker.destroy_pool(id, pool, tenants.backend.clock.now());
     let removed = tenants.remove(
         &name("api"),
-        (Lasts::Always, Actor::Daemon),
+        (ChangeLifetime::Always, Actor::Daemon),
         Vec::new,
         || (),
     );
@@ -391,28 +419,31 @@ fn a_tenant_that_somebody_has_stays() {
 fn the_tenant_of_a_disk_has_what_was_kept_of_its_name_and_goes_where_the_disk_does_not_come() {
     let folder = folder();
     let tenants = started(folder.path());
-    let heavy = Said {
+    let heavy = SettingsChange {
         weight: Some(Weight(700)),
         ceiling: Some(Some(Bytes::mib(8))),
-        ..Said::default()
+        ..SettingsChange::default()
     };
-    let (vm, adding) = (name("vm"), tenants.begin_adding().expect("the turn"));
-    let made = adding.enter(&vm).expect("entered").expect("made");
-    assert_eq!(adding.enter(&vm).expect("there"), None);
-    let kept = tenants.change(&vm, &changing(heavy, Lasts::Always), Actor::Daemon);
+    let (vm, adding) = (name("vm"), tenants.lock_adding().expect("the turn"));
+    let made = adding.ensure_tenant(&vm).expect("entered").expect("made");
+    assert_eq!(adding.ensure_tenant(&vm).expect("there"), None);
+    let kept = tenants.change(&vm, &changing(heavy, ChangeLifetime::Always), Actor::Daemon);
     kept.expect("kept");
     let looks = Cell::new(0);
-    adding.take_back(made, || looks.set(looks.get() + 1));
+    adding.remove_unused(made, || looks.set(looks.get() + 1));
     assert_eq!(looks.get(), 1);
     assert!(!granted(&tenants).contains_key(&vm));
 
-    adding.enter(&vm).expect("entered").expect("made anew");
+    adding
+        .ensure_tenant(&vm)
+        .expect("entered")
+        .expect("made anew");
     assert_eq!(granted(&tenants)[&vm], settings(vm.clone(), heavy));
     let id = tenants.find(&vm).expect("there").id;
     let store = &tenants.backend.store;
     let pool = store.create_pool(id, PoolFlags::default(), None);
     pool.expect("a pool");
-    adding.take_back(id, || unreachable!("it has a pool"));
+    adding.remove_unused(id, || unreachable!("it has a pool"));
     assert!(granted(&tenants).contains_key(&vm));
 }
 
@@ -450,13 +481,17 @@ fn work_that_fails_leaves_a_tenant_what_it_had_and_work_that_succeeds_what_it_wa
     assert!(matches!(failed, Err(TenantsError::Weight)), "{failed:?}");
     assert_eq!(at_work(), before);
 
-    // What its owner says meanwhile holds.
-    let heavier = Said {
+    // What the owner sets meanwhile holds.
+    let heavier = SettingsChange {
         weight: Some(Weight(9)),
-        ..Said::default()
+        ..SettingsChange::default()
     };
     let work = || {
-        let changed = tenants.change(&web, &changing(heavier, Lasts::UntilRestart), Actor::Daemon);
+        let changed = tenants.change(
+            &web,
+            &changing(heavier, ChangeLifetime::UntilRestart),
+            Actor::Daemon,
+        );
         changed.and_then(|()| fails())
     };
     let failed = tenants.while_granted(&web, Some(granted), Actor::Daemon, work, drop);
@@ -488,27 +523,27 @@ fn work_whose_grants_cannot_be_kept_is_undone() {
     let work = || Ok::<_, TenantsError>(3);
     let undo = |done| undone.set(Some(done));
     let kept = tenants.while_granted(&web, Some(granted), Actor::Daemon, work, undo);
-    assert!(matches!(kept, Err(TenantsError::Keep(_))), "{kept:?}");
+    assert!(matches!(kept, Err(TenantsError::Persist(_))), "{kept:?}");
     assert_eq!((undone.get(), tenants.grants_of(id)), (Some(3), before));
 }
 
 fn enter(backend: &Backend, whose: &str) -> TenantId {
-    let settings = settings(name(whose), Said::default());
+    let settings = settings(name(whose), SettingsChange::default());
     backend.store.add_tenant(settings).expect("a place")
 }
 
 #[test]
 fn what_a_removed_tenant_counted_is_not_the_next_ones() {
     let backend = backend();
-    let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger);
-    let doorman = doorman.expect("a worker");
+    let store_handle = StoreHandle::new(&backend.store, backend.clock, &backend.ledger);
+    let store_handle = store_handle.expect("a worker");
     let gets = |id| backend.ledger.total(id).cmd_get.get();
     let first = enter(&backend, "first");
-    doorman.open(first).counters().cmd_get.add(7);
+    store_handle.open(first).counters().cmd_get.add(7);
     assert_eq!(gets(first), 7);
     forget(&backend, first, || assert_eq!(gets(first), 7));
     assert_eq!(gets(first), 0);
-    // Another is given its number once nobody can have a hold of it.
+    // Another tenant gets its number once nothing can hold it any more.
     let later = |n| enter(&backend, &format!("t{n}"));
     assert!((0..64).map(later).all(|id| gets(id) == 0));
 }

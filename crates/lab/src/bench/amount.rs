@@ -1,10 +1,10 @@
-//! Amounts of memory as a command line says them.
+//! Amounts of memory on a command line.
 
 use sublet_types::{Bytes, ParseBytesError};
 
 const MIN: Bytes = Bytes::mib(64);
 
-/// An amount of memory in which there is something to time.
+/// Parses an amount of memory that is large enough to be timed.
 pub(super) fn worth_timing(text: &str) -> Result<Bytes, String> {
     let amount: Bytes = text
         .parse()

@@ -1,10 +1,11 @@
-//! What a textbook's LRU would miss with no byte spent on anything but keys and values.
+//! The misses of a textbook LRU that spends no byte on anything but keys and values.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Misses of `requests` where items of `bytes_of(key)` bytes share `memory` bytes, and who was used least recently goes.
+/// The misses of `requests` if items of `bytes_of(key)` bytes share `memory` bytes, and the least recently used item
+/// goes.
 pub(super) fn lru_misses(memory: u64, requests: &[u32], bytes_of: impl Fn(u32) -> u64) -> u64 {
-    let mut shelf = Shelf::default();
+    let mut shelf = LruModel::default();
     let mut misses = 0;
     for (turn, &key) in requests.iter().enumerate() {
         shelf.queue.push_back((key, turn));
@@ -18,15 +19,15 @@ pub(super) fn lru_misses(memory: u64, requests: &[u32], bytes_of: impl Fn(u32) -
 }
 
 #[derive(Default)]
-struct Shelf {
-    /// The turn that counts for each key that is there.
+struct LruModel {
+    /// The valid turn of each key that is there.
     turns: HashMap<u32, usize>,
-    /// Keys by turn; an entry whose turn no longer counts is skipped.
+    /// Keys by turn. An entry is skipped if its turn is no longer valid.
     queue: VecDeque<(u32, usize)>,
     used: u64,
 }
 
-impl Shelf {
+impl LruModel {
     fn shrink_to(&mut self, memory: u64, bytes_of: impl Fn(u32) -> u64) {
         while self.used > memory {
             let Some((key, turn)) = self.queue.pop_front() else {

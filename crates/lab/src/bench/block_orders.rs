@@ -1,21 +1,21 @@
-//! Orders in which whole blocks go in Mortar, as published: the daemon has none of them.
+//! Orders in which Mortar gives up whole blocks, as published. The daemon has none of them.
 
-use sublet_sim::chance::Chance;
-use sublet_store::Candidate;
+use sublet_sim::rng::SimRng;
+use sublet_store::ReleaseCandidate;
 
 use super::shuffle::shuffle;
 
-/// SCRA: alternately the oldest and the least hit.
-pub(super) fn scra(blocks: &mut [Candidate], _luck: u64) {
+/// SCRA: the oldest and the least hit block take turns.
+pub(super) fn scra(blocks: &mut [ReleaseCandidate], _seed: u64) {
     alternate(blocks, |block| block.age, |block| (block.heat, block.live));
 }
 
-/// FCRA: at random.
-pub(super) fn random(blocks: &mut [Candidate], luck: u64) {
-    shuffle(blocks, &mut Chance::seeded(luck));
+/// FCRA: a random order.
+pub(super) fn random(blocks: &mut [ReleaseCandidate], seed: u64) {
+    shuffle(blocks, &mut SimRng::seeded(seed));
 }
 
-/// Takes the first of two orders in turn, each once.
+/// Takes the first of two orders in turn, and each block once.
 fn alternate<T: Copy, A: Ord, B: Ord>(
     blocks: &mut [T],
     one: impl Fn(&T) -> A,

@@ -1,4 +1,4 @@
-//! Curves that a report has beside its rows.
+//! Curves of a report, beside its rows.
 
 use serde::Serialize;
 
@@ -12,12 +12,12 @@ pub(super) struct Chart {
     /// The vertical axis, with its unit.
     pub(super) y: String,
     /// The curves.
-    pub(super) curves: Vec<Curve>,
+    pub(super) curves: Vec<ChartCurve>,
 }
 
 /// One named curve.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Curve {
+pub(super) struct ChartCurve {
     /// Its name in the legend.
     pub(super) name: String,
     /// Its points, from left to right.

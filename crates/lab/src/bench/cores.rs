@@ -1,20 +1,20 @@
-//! Who runs where: servers on one core, the load generator on others, where there are two.
+//! Who runs where: servers on one core and the load generator on others, if there are two or more.
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-/// The cores this process may use, dealt out once.
+/// The cores that this process may use, assigned once.
 #[derive(Clone)]
-pub(super) struct Cores {
+pub(super) struct CoreAssignment {
     all: CpuSet,
     servers: CpuSet,
     generators: CpuSet,
     apart: bool,
 }
 
-impl Cores {
-    /// One core for a server with one thread, the others for the generator; with more server threads,
-    /// or one core only, everything everywhere.
-    pub(super) fn deal(server_threads: usize) -> Cores {
+impl CoreAssignment {
+    /// Assigns one core to a server with one thread, and the others to the generator. With more server threads, or with
+    /// one core only, everything runs everywhere.
+    pub(super) fn deal(server_threads: usize) -> CoreAssignment {
         let all = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
         let mut generators = all;
         let mut servers = CpuSet::new();
@@ -26,7 +26,7 @@ impl Cores {
         } else {
             servers = all;
         }
-        Cores {
+        CoreAssignment {
             all,
             servers,
             generators,
@@ -34,7 +34,7 @@ impl Cores {
         }
     }
 
-    /// Runs `start` so that a process it starts runs on the servers' cores.
+    /// Runs `start`. A process that it starts runs on the servers' cores.
     pub(super) fn on_servers<R>(&self, start: impl FnOnce() -> R) -> R {
         self.on(&self.servers, start)
     }
@@ -44,8 +44,8 @@ impl Cores {
         self.on(&self.generators, work)
     }
 
-    /// What a reader must know of it.
-    pub(super) fn note(&self) -> &'static str {
+    /// A note for the reader about the assignment.
+    pub(super) fn description(&self) -> &'static str {
         if self.apart {
             "Servers run on one core, the load generator on another."
         } else {
@@ -53,7 +53,7 @@ impl Cores {
         }
     }
 
-    /// Pinning is an aid, not a need: where the kernel refuses, everything runs everywhere.
+    /// Runs `work` on `cores`. Pinning is optional: if the kernel refuses, everything runs everywhere.
     fn on<R>(&self, cores: &CpuSet, work: impl FnOnce() -> R) -> R {
         let this: Option<Pid> = None;
         let _ = sched_setaffinity(this, cores);

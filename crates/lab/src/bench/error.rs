@@ -2,50 +2,50 @@
 
 use std::io;
 
-use super::block::error::BlockError;
+use super::bench_store::BenchStoreError;
+use super::disks::error::BlockError;
 use super::follow::FollowError;
-use super::load::LoadError;
-use super::ours::NoSublet;
+use super::load_generator::LoadError;
 use super::plot::PlotError;
 use super::pressure::error::PressureError;
-use super::rig::RigError;
 use super::status::error::StatusError;
-use super::subject::{Subject, SubjectError};
-use super::traces::source::TraceError;
+use super::sublet_option::SubletNotFound;
+use super::tested_server::{TestedServer, TestedServerError};
+use super::traces::source::TraceSourceError;
 
 /// Why a bench could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
-    /// There is nothing to measure.
+    /// The program to measure was not found.
     #[error(transparent)]
-    NoSublet(#[from] NoSublet),
+    NoSublet(#[from] SubletNotFound),
     /// A server could not be tested.
     #[error(transparent)]
-    Subject(#[from] SubjectError),
+    Subject(#[from] TestedServerError),
     /// A server did not answer as it should.
     #[error("while driving {program}: {cause}")]
     Load {
-        /// Which.
+        /// The server.
         program: String,
-        /// What was wrong.
+        /// The cause.
         cause: LoadError,
     },
     /// A trace could not be replayed.
     #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The store of a bench did not do its part.
+    Trace(#[from] TraceSourceError),
+    /// The store of a bench failed.
     #[error(transparent)]
-    Rig(#[from] RigError),
-    /// A host's past could not be followed.
+    Rig(#[from] BenchStoreError),
+    /// A host's trace could not be followed.
     #[error(transparent)]
     Follow(#[from] FollowError),
-    /// A daemon, or a store, could not be looked at.
+    /// A snapshot of a daemon or a store could not be measured.
     #[error(transparent)]
     Status(#[from] StatusError),
     /// Disks could not be compared.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// Pages were not there that had a place.
+    /// Pages were missed although nothing had displaced them.
     #[error("{0} pages were missed that nothing had displaced")]
     Missed(usize),
     /// There was no memory to compare with.
@@ -63,10 +63,10 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    /// A server that did not answer as it should.
-    pub(super) fn while_driving(subject: &Subject, cause: LoadError) -> BenchError {
+    /// An error about a server that did not answer as it should.
+    pub(super) fn while_driving(server: &TestedServer, cause: LoadError) -> BenchError {
         BenchError::Load {
-            program: subject.name().to_owned(),
+            program: server.name().to_owned(),
             cause,
         }
     }

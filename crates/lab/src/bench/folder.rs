@@ -1,4 +1,4 @@
-//! A folder of a bench's own, in memory.
+//! A separate folder for a bench, in memory.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,31 +6,31 @@ use std::path::{Path, PathBuf};
 
 use sublet_types::Bytes;
 
-/// A folder's name begins so; a process and a time follow.
+/// A folder's name begins with this. A process id and a time follow.
 const FOLDER: &str = "sublet-bench-files-";
 
-/// How it begins until it is locked: nobody clears such a folder away.
+/// A folder's name begins with this until it is locked. Nobody clears such a folder away.
 const UNLOCKED: &str = "sublet-bench-unlocked-";
 
-/// A folder in memory, for sockets and backings; it goes with its owner.
-pub(super) struct Folder {
+/// A folder in memory, for sockets and backings. It is removed when it is dropped.
+pub(super) struct ScratchFolder {
     path: PathBuf,
-    /// Locked for as long as the owner lives, in whichever namespace its number counts.
+    /// Locked for as long as the owner lives, whatever process namespace it runs in.
     _lock: File,
 }
 
-impl Folder {
-    pub(super) fn new() -> io::Result<Folder> {
+impl ScratchFolder {
+    pub(super) fn new() -> io::Result<ScratchFolder> {
         let shared = Path::new("/dev/shm");
         let root = match shared.is_dir() {
             true => shared.to_owned(),
             false => std::env::temp_dir(),
         };
         clear_away(&root);
-        Folder::new_in(&root)
+        ScratchFolder::new_in(&root)
     }
 
-    fn new_in(root: &Path) -> io::Result<Folder> {
+    fn new_in(root: &Path) -> io::Result<ScratchFolder> {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
         let nanos = since.map_or(0, |since| since.as_nanos());
         let owner = format!("{}-{nanos}", std::process::id());
@@ -40,10 +40,10 @@ impl Folder {
         lock.lock()?;
         let path = root.join(format!("{FOLDER}{owner}"));
         fs::rename(&unlocked, &path)?;
-        Ok(Folder { path, _lock: lock })
+        Ok(ScratchFolder { path, _lock: lock })
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -53,14 +53,14 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// A file that is one hole.
+    /// Makes a file that is one hole.
     pub(super) fn sparse(&self, name: &str, size: Bytes) -> io::Result<PathBuf> {
         let path = self.join(name);
         File::create(&path)?.set_len(size.0)?;
         Ok(path)
     }
 
-    /// A file of random bytes, so that nothing in it is a hole.
+    /// Makes a file of random bytes, so that nothing in it is a hole.
     pub(super) fn image(&self, name: &str, size: Bytes) -> io::Result<PathBuf> {
         let path = self.join(name);
         let mut file = File::create(&path)?;
@@ -74,29 +74,29 @@ impl Folder {
     }
 }
 
-/// Removes folders of benches that were killed: they would fill the memory.
+/// Removes folders of benches that were killed, because they would fill the memory.
 fn clear_away(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_folder) && is_left(&entry.path()) {
-            // Another bench may be at it too.
+            // Another bench may remove it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Whether a bench calls a folder so.
+/// Whether a bench's folder has such a name.
 fn is_folder(name: &str) -> bool {
     let owner = name.strip_prefix(FOLDER).and_then(|o| o.split_once('-'));
     let is_number = |part: &str| part.parse::<u128>().is_ok();
     owner.is_some_and(|(process, nanos)| is_number(process) && is_number(nanos))
 }
 
-/// Whether nobody has its lock.
+/// Whether nobody holds its lock.
 fn is_left(folder: &Path) -> bool {
     File::open(folder).is_ok_and(|folder| folder.try_lock().is_ok())
 }
 
-impl Drop for Folder {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
@@ -110,8 +110,8 @@ mod tests {
     fn only_folders_that_nobody_locks_are_cleared_away() -> io::Result<()> {
         let root = tempfile::tempdir()?;
         let place = |name: &str| root.path().join(name);
-        let alive = Folder::new_in(root.path())?;
-        // Its process lives, or another of the same number elsewhere: what counts is the lock.
+        let alive = ScratchFolder::new_in(root.path())?;
+        // A process of this number lives here, but the owner's number may be from elsewhere: only the lock counts.
         let left = format!("{FOLDER}{}-7", std::process::id());
         let others = [
             "sublet",

@@ -1,7 +1,7 @@
-//! `sublet-lab bench follow`: the arena follows the idle memory of a host of the past.
+//! `sublet-lab bench follow`: the arena follows the idle memory of a recorded host.
 //!
-//! A trace's free memory is scaled to a host of this bench's own, whose arena is real. A sample (five
-//! minutes) passes in a second of the loop's time, in which free memory goes evenly to the next sample.
+//! A trace's free memory is scaled to a simulated host, whose arena is real. A sample stands for five minutes and
+//! passes in one second of the loop's time. Within that second free memory moves evenly to the next sample.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -12,29 +12,29 @@ use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use sublet_frontends::tenancy::Clock;
-use sublet_host::headroom::{Follower, HeadroomFigures, ReadError, ReadHost};
-use sublet_policy::headroom::Settings;
+use sublet_host::headroom::{ArenaFollower, HeadroomFigures, HostReadError, ReadHost};
+use sublet_policy::headroom::HeadroomSettings;
 use sublet_store::Store;
 use sublet_types::{Bytes, HostFigures};
 
-use super::chart::{Chart, Curve};
-use super::progress::Progress;
-use super::report::{Goal, Measured, Report, Row};
-use super::rig::{Rig, RigError};
+use super::bench_store::{BenchStore, BenchStoreError};
+use super::chart::{Chart, ChartCurve};
+use super::progress::BenchProgress;
+use super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
 
-/// What is replayed.
+/// Options of the bench.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Free memory of hosts: a gzipped table with a column a host, their capacities in its second line.
+    /// Read the free memory of hosts from this gzipped table: one column per host, their capacities in the second line.
     #[arg(long, value_name = "FILE.csv.gz")]
     trace: PathBuf,
-    /// Which host [default: the one whose free memory moves most].
+    /// Follow this host [default: the one whose free memory moves most].
     #[arg(long, value_name = "COLUMN")]
     host: Option<String>,
-    /// Memory of the host that stands for it.
+    /// Give the simulated host this much memory.
     #[arg(long, default_value = "1GiB")]
     memory: Bytes,
-    /// Days of the trace.
+    /// Follow this many days of the trace.
     #[arg(long, default_value_t = 7)]
     days: usize,
 }
@@ -45,56 +45,56 @@ pub(crate) enum FollowError {
     /// It could not be read.
     #[error("cannot read {path}: {cause}")]
     Read {
-        /// Which.
+        /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
-    /// It is no table of free memory.
+    /// It is not a table of free memory.
     #[error("{path}, line {line}: expected a time and a number for each host")]
     Malformed {
-        /// Which.
+        /// The file.
         path: String,
-        /// Where.
+        /// The line.
         line: usize,
     },
-    /// The store did not do its part.
+    /// The store failed.
     #[error(transparent)]
-    Rig(#[from] RigError),
+    Rig(#[from] BenchStoreError),
     /// It has no such host.
     #[error("{path} has no host {host}; its hosts are {first} to {last}")]
     NoHost {
-        /// Which.
+        /// The file.
         path: String,
-        /// Who was asked for.
+        /// The host that was asked for.
         host: String,
-        /// The first there is.
+        /// The first host in the file.
         first: String,
-        /// The last.
+        /// The last host.
         last: String,
     },
 }
 
 const SAMPLES_A_DAY: usize = 288;
-/// A sample's five minutes pass in this time.
+/// A sample of five minutes passes in this time.
 const SAMPLE: Duration = Duration::from_secs(1);
 const VALUE_BYTES: usize = 16_000;
-/// Most items that clients store in one turn.
+/// The most items that clients store in one turn.
 const ITEMS_A_TURN: u32 = 2000;
 /// A store is full when it has less than this left.
 const FULL: Bytes = Bytes::mib(6);
 
-/// The host always has this share of its reserve left, in per cent.
+/// The host always has at least this share of its reserve left, in per cent.
 const LEFT_MIN: f64 = 50.0;
-/// The arena has this share of what it could have, in per cent.
+/// The arena has at least this share of what it could have, in per cent.
 const USED_MIN: f64 = 95.0;
 
 /// Replays the trace.
-pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, FollowError> {
-    let trace = Trace::read(args)?;
+pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, FollowError> {
+    let trace = HostTrace::read(args)?;
     progress.expect(trace.idle.len());
-    progress.say(format!("following {}", trace.host));
-    let mut play = Play::new(args.memory)?;
+    progress.show_message(format!("following {}", trace.host));
+    let mut play = FollowRun::new(args.memory)?;
     let mut seen = Vec::new();
     for pair in trace.idle.windows(2) {
         seen.push(play.sample(pair[0], pair[1])?);
@@ -104,15 +104,15 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, FollowErro
 }
 
 /// One host of the trace.
-struct Trace {
+struct HostTrace {
     host: String,
     capacity: Bytes,
     /// Free memory at each sample, as a share of the capacity.
     idle: Vec<f64>,
 }
 
-impl Trace {
-    fn read(args: &Args) -> Result<Trace, FollowError> {
+impl HostTrace {
+    fn read(args: &Args) -> Result<HostTrace, FollowError> {
         let path = args.trace.display().to_string();
         let rows = rows(&args.trace, args.days * SAMPLES_A_DAY)?;
         let malformed = |line| FollowError::Malformed {
@@ -147,7 +147,7 @@ impl Trace {
             first: names.get(1).cloned().unwrap_or_default(),
             last: names.last().cloned().unwrap_or_default(),
         })?;
-        Ok(Trace {
+        Ok(HostTrace {
             host: names.get(host + 1).cloned().unwrap_or_default(),
             capacity: Bytes::mib(capacities[host] as u64),
             idle: share(host),
@@ -179,18 +179,18 @@ fn swing(shares: &[f64]) -> f64 {
     most - shares.iter().copied().fold(1.0, f64::min)
 }
 
-/// What was seen in one sample.
-struct Seen {
+/// The result of one sample.
+struct SampleOutcome {
     idle: Bytes,
     arena: Bytes,
     /// The least that the host had left, in per cent of the reserve, or of what its programs left of that.
     least_left: f64,
 }
 
-/// A host whose idle memory is what the trace says, and a real arena in it.
-struct Play {
-    follower: Follower<Played>,
-    rig: Rig,
+/// A host whose idle memory follows the trace, with a real arena.
+struct FollowRun {
+    follower: ArenaFollower<ReplayedHost>,
+    bench_store: BenchStore,
     idle: Arc<AtomicU64>,
     memory: Bytes,
     now: Duration,
@@ -198,20 +198,20 @@ struct Play {
     next_key: u32,
 }
 
-impl Play {
-    fn new(memory: Bytes) -> Result<Play, RigError> {
-        let rig = Rig::new(memory, VALUE_BYTES)?;
-        rig.calm();
+impl FollowRun {
+    fn new(memory: Bytes) -> Result<FollowRun, BenchStoreError> {
+        let bench_store = BenchStore::new(memory, VALUE_BYTES)?;
+        bench_store.pause_populating();
         let idle = Arc::new(AtomicU64::new(0));
-        let host = Played {
-            store: Arc::clone(rig.store()),
+        let host = ReplayedHost {
+            store: Arc::clone(bench_store.store()),
             idle: Arc::clone(&idle),
             memory,
         };
-        let worker = rig.store().worker()?;
-        Ok(Play {
-            follower: Follower::new(host, worker, Clock::start(), Settings::default()),
-            rig,
+        let worker = bench_store.store().worker()?;
+        Ok(FollowRun {
+            follower: ArenaFollower::new(host, worker, Clock::start(), HeadroomSettings::default()),
+            bench_store,
             idle,
             memory,
             now: Duration::ZERO,
@@ -220,8 +220,8 @@ impl Play {
         })
     }
 
-    /// Lets idle memory go from one share to the next, the loop following and clients storing.
-    fn sample(&mut self, from: f64, to: f64) -> Result<Seen, RigError> {
+    /// Lets idle memory go from one share to the next, while the loop follows and clients store.
+    fn sample(&mut self, from: f64, to: f64) -> Result<SampleOutcome, BenchStoreError> {
         let begun = self.now;
         let mut least_left = f64::INFINITY;
         while self.next_turn < begun + SAMPLE {
@@ -229,8 +229,8 @@ impl Play {
             let passed = (self.now - begun).as_secs_f64() / SAMPLE.as_secs_f64();
             let idle = self.memory.0 as f64 * (from + (to - from) * passed);
             self.idle.store(idle as u64, Ordering::Relaxed);
-            let left = idle - self.rig.held().0 as f64;
-            let again_in = self.follower.turn(self.now).again_in;
+            let left = idle - self.bench_store.held().0 as f64;
+            let again_in = self.follower.iterate(self.now).again_in;
             self.next_turn += again_in.max(Duration::from_micros(100));
             let decision = self.figures().decision;
             let due = decision.map_or(idle, |decision| idle.min(decision.reserve.0 as f64));
@@ -238,20 +238,20 @@ impl Play {
             self.fill()?;
         }
         self.now = begun + SAMPLE;
-        Ok(Seen {
+        Ok(SampleOutcome {
             idle: Bytes(self.idle.load(Ordering::Relaxed)),
-            arena: self.rig.held(),
+            arena: self.bench_store.held(),
             least_left,
         })
     }
 
-    fn fill(&mut self) -> Result<(), RigError> {
-        let limit = self.rig.store().figures().limit;
+    fn fill(&mut self) -> Result<(), BenchStoreError> {
+        let limit = self.bench_store.store().figures().limit;
         for _ in 0..ITEMS_A_TURN {
-            if self.rig.held() + FULL >= limit {
+            if self.bench_store.held() + FULL >= limit {
                 break;
             }
-            self.rig.set(self.next_key)?;
+            self.bench_store.set(self.next_key)?;
             self.next_key = self.next_key.wrapping_add(1);
         }
         Ok(())
@@ -262,14 +262,14 @@ impl Play {
     }
 }
 
-struct Played {
+struct ReplayedHost {
     store: Arc<Store>,
     idle: Arc<AtomicU64>,
     memory: Bytes,
 }
 
-impl ReadHost for Played {
-    fn read(&mut self, at: Duration) -> Result<HostFigures, ReadError> {
+impl ReadHost for ReplayedHost {
+    fn read(&mut self, at: Duration) -> Result<HostFigures, HostReadError> {
         let idle = Bytes(self.idle.load(Ordering::Relaxed));
         let free = idle - self.store.figures().held;
         Ok(HostFigures {
@@ -282,7 +282,7 @@ impl ReadHost for Played {
     }
 }
 
-fn report(args: &Args, trace: &Trace, play: &Play, seen: &[Seen]) -> Report {
+fn report(args: &Args, trace: &HostTrace, play: &FollowRun, seen: &[SampleOutcome]) -> BenchReport {
     let figures = play.figures();
     let reserve = figures
         .decision
@@ -295,14 +295,14 @@ fn report(args: &Args, trace: &Trace, play: &Play, seen: &[Seen]) -> Report {
         .map(|seen| seen.least_left)
         .fold(100.0, f64::min);
     let once = |name: &str, unit, figure| {
-        Row::new(
+        BenchRow::new(
             format!("{}: {name}", trace.host),
             unit,
-            Measured::once(figure),
+            RoundsSummary::once(figure),
         )
     };
     let releases = figures.releases;
-    Report {
+    BenchReport {
         rows: vec![
             once("arena, of what it could have", "%", used).goal(Goal::OursAtLeast(USED_MIN)),
             once("least left, of the reserve", "%", least).goal(Goal::OursAtLeast(LEFT_MIN)),
@@ -325,8 +325,8 @@ fn report(args: &Args, trace: &Trace, play: &Play, seen: &[Seen]) -> Report {
     }
 }
 
-fn chart(trace: &Trace, seen: &[Seen], reserve: Bytes) -> Chart {
-    let curve = |name: &str, amount: &dyn Fn(&Seen) -> Bytes| Curve {
+fn chart(trace: &HostTrace, seen: &[SampleOutcome], reserve: Bytes) -> Chart {
+    let curve = |name: &str, amount: &dyn Fn(&SampleOutcome) -> Bytes| ChartCurve {
         name: name.into(),
         points: seen
             .iter()
@@ -380,31 +380,34 @@ mod tests {
     #[test]
     fn the_host_that_moves_most_is_taken_unless_one_is_named() {
         let (_folder, found) = args(TABLE, None);
-        let trace = Trace::read(&found).expect("read");
+        let trace = HostTrace::read(&found).expect("read");
         assert_eq!(
             (trace.host.as_str(), trace.capacity),
             ("h1", Bytes::mib(200))
         );
         assert_eq!(trace.idle, [0.9, 0.1, 0.95]);
         let (_folder, named) = args(TABLE, Some("h0"));
-        assert_eq!(Trace::read(&named).expect("read").idle, [0.9, 0.8, 0.85]);
+        assert_eq!(
+            HostTrace::read(&named).expect("read").idle,
+            [0.9, 0.8, 0.85]
+        );
     }
 
     #[test]
     fn a_wrong_table_is_named_with_its_line() {
-        for (table, host, said) in [
+        for (table, host, message) in [
             ("t_s,h0\ncap_MiB,100\n0,x\n", None, "line 3"),
             ("t_s,h0\ncap_MiB,100\n0,1,2\n", None, "line 3"),
             ("t_s,h0\n", None, "line 2"),
             (TABLE, Some("h9"), "its hosts are h0 to h1"),
         ] {
             let (_folder, args) = args(table, host);
-            let error = Trace::read(&args).err().expect("refused").to_string();
-            assert!(error.contains(said), "{error}");
+            let error = HostTrace::read(&args).err().expect("refused").to_string();
+            assert!(error.contains(message), "{error}");
         }
         let (_folder, mut args) = args(TABLE, None);
         args.trace = PathBuf::from("/nowhere/t.csv.gz");
-        let error = Trace::read(&args).err().expect("refused").to_string();
+        let error = HostTrace::read(&args).err().expect("refused").to_string();
         assert!(error.contains("/nowhere/t.csv.gz"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `sublet-lab bench idle`: what a daemon costs that nobody asks anything.
+//! `sublet-lab bench idle`: the costs of a daemon that gets no requests.
 
 use std::io;
 use std::net::TcpStream;
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sublet_types::Bytes;
 
-use super::both::Both;
 use super::error::BenchError;
-use super::pair::{Against, Pair};
-use super::progress::Progress;
-use super::report::{Goal, Report};
-use super::subject::{Start, Subject};
+use super::pair::{PeerOptions, ServerPair};
+use super::paired_rounds::PairedRounds;
+use super::progress::BenchProgress;
+use super::report::{BenchReport, Goal};
+use super::tested_server::{StartOptions, TestedServer};
 
-/// What idles.
+/// Options of the bench.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    against: Against,
-    /// Connections that say nothing.
+    against: PeerOptions,
+    /// Open this many silent connections.
     #[arg(long, default_value_t = 1000)]
     connections: usize,
-    /// For how long, in seconds.
+    /// Wait for this many seconds.
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// Server threads.
+    /// Start this many server threads.
     #[arg(long, default_value_t = 4)]
     threads: usize,
 }
@@ -33,39 +33,40 @@ pub(super) struct Args {
 /// The most that an idle daemon may use of a core, in per cent.
 const IDLE_PERCENT: f64 = 0.5;
 
-/// Time for a server to come to rest after the connections were made.
+/// The time for a server to come to rest after the connections were made.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// Opens the connections, waits, and reads the CPU time.
-pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
+pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, BenchError> {
     progress.expect(1);
     raise_descriptor_limit();
-    progress.say(format!("{} idle connections", args.connections));
-    let start = Start {
+    progress.show_message(format!("{} idle connections", args.connections));
+    let start = StartOptions {
         memory: Bytes::mib(64),
         threads: args.threads,
         item_max: Bytes::mib(1),
     };
-    let pair = Pair::start(&args.against, &start)?;
+    let pair = ServerPair::start(&args.against, &start)?;
     let _connections = pair_of_crowds(&pair, args.connections)?;
     std::thread::sleep(SETTLING);
-    let before = pair.ask(cpu_secs)?;
+    let before = pair.query(cpu_secs)?;
     let begun = Instant::now();
     std::thread::sleep(Duration::from_secs_f64(args.seconds.clamp(0.1, 3600.0)));
     let elapsed = begun.elapsed().as_secs_f64();
-    let after = pair.ask(cpu_secs)?;
+    let after = pair.query(cpu_secs)?;
     let used = used_percent(&before, &after, elapsed);
     progress.step();
     let name = format!("{} idle connections: CPU", args.connections);
     let goal = Goal::OursAtMost(IDLE_PERCENT);
-    Ok(Report {
+    Ok(BenchReport {
         rows: vec![used.row(name, "% of a core").goal(goal)],
         notes: pair.notes()?.into_iter().take(1).collect(),
-        ..Report::default()
+        ..BenchReport::default()
     })
 }
 
-/// As far as the kernel lets us; where that is too little, opening the connections says so.
+/// Raises the limit of open files as far as the kernel allows. If that is too little, opening the connections reports
+/// it.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -75,11 +76,11 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-fn cpu_secs(subject: &Subject) -> Result<f64, BenchError> {
-    Ok(subject.cpu()?.as_secs_f64())
+fn cpu_secs(server: &TestedServer) -> Result<f64, BenchError> {
+    Ok(server.cpu()?.as_secs_f64())
 }
 
-fn pair_of_crowds(pair: &Pair, connections: usize) -> Result<Vec<TcpStream>, BenchError> {
+fn pair_of_crowds(pair: &ServerPair, connections: usize) -> Result<Vec<TcpStream>, BenchError> {
     let mut crowd = Vec::new();
     for address in pair.addresses() {
         for _ in 0..connections {
@@ -90,9 +91,9 @@ fn pair_of_crowds(pair: &Pair, connections: usize) -> Result<Vec<TcpStream>, Ben
     Ok(crowd)
 }
 
-fn used_percent(before: &Both, after: &Both, elapsed: f64) -> Both {
+fn used_percent(before: &PairedRounds, after: &PairedRounds, elapsed: f64) -> PairedRounds {
     let each = |before: &[f64], after: &[f64]| vec![100.0 * (after[0] - before[0]) / elapsed];
-    Both {
+    PairedRounds {
         ours: each(&before.ours, &after.ours),
         peer: each(&before.peer, &after.peer),
     }

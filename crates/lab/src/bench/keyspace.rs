@@ -1,13 +1,13 @@
-//! The keys and values of a bench: each key has one value, so that every reply can be checked.
+//! The keys and values of a bench. Each key has one value, so that every reply can be checked.
 
 use std::io::Write;
 
-use sublet_sim::chance::Chance;
+use sublet_sim::rng::SimRng;
 
-/// Different values begin at different places of one block of noise.
+/// Different values begin at this many different places of one block of noise.
 const NOISE_SHIFTS: usize = 4096;
 
-/// Keys of one length with values of one length.
+/// Keys of one length, with values of one length.
 pub(super) struct Keyspace {
     key_bytes: usize,
     value_bytes: usize,
@@ -15,14 +15,14 @@ pub(super) struct Keyspace {
 }
 
 impl Keyspace {
-    /// Keys of at least 12 bytes.
+    /// Makes a keyspace. Keys have at least 12 bytes.
     pub(super) fn new(key_bytes: usize, value_bytes: usize) -> Keyspace {
-        let mut chance = Chance::seeded(value_bytes as u64);
+        let mut rng = SimRng::seeded(value_bytes as u64);
         Keyspace {
             key_bytes,
             value_bytes,
             noise: (0..value_bytes + NOISE_SHIFTS)
-                .map(|_| b'!' + chance.below(90) as u8)
+                .map(|_| b'!' + rng.below(90) as u8)
                 .collect(),
         }
     }
@@ -34,7 +34,7 @@ impl Keyspace {
 
     /// Appends key number `key` to `out`.
     pub(super) fn put_key(&self, key: u32, out: &mut Vec<u8>) {
-        // Writing to a Vec cannot fail.
+        // A write to a Vec cannot fail.
         let _ = write!(out, "k{key:0width$}", width = self.key_bytes - 1);
     }
 
@@ -44,7 +44,7 @@ impl Keyspace {
         &self.noise[from..from + self.value_bytes]
     }
 
-    /// Appends what sets key number `key`.
+    /// Appends the request that sets key number `key`.
     pub(super) fn put_set(&self, key: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(b"set ");
         self.put_key(key, out);
@@ -53,14 +53,14 @@ impl Keyspace {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Appends what gets key number `key`.
+    /// Appends the request that gets key number `key`.
     pub(super) fn put_get(&self, key: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(b"get ");
         self.put_key(key, out);
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Appends what a hit of key number `key` is answered with.
+    /// Appends the reply to a hit of key number `key`.
     pub(super) fn put_hit(&self, key: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(b"VALUE ");
         self.put_key(key, out);
@@ -69,7 +69,7 @@ impl Keyspace {
         out.extend_from_slice(b"\r\nEND\r\n");
     }
 
-    /// Bytes of the answer to a hit.
+    /// Bytes of the reply to a hit.
     pub(super) fn hit_bytes(&self) -> usize {
         let mut hit = Vec::new();
         self.put_hit(0, &mut hit);

@@ -4,32 +4,32 @@ use std::time::Duration;
 
 use sublet_types::Bytes;
 
-use super::both::Both;
-use super::chart::{Chart, Curve};
+use super::chart::{Chart, ChartCurve};
 use super::error::BenchError;
 use super::keyspace::Keyspace;
-use super::load::{Load, Until, Waiting};
-use super::pair::{Against, Pair, drive, keys_that_fit};
-use super::progress::Progress;
-use super::report::{Goal, Measured, NO_WORSE, Report};
-use super::stream::{Mix, Stream};
-use super::subject::Start;
+use super::load_generator::{LoadProfile, ReplyWait, RunEnd};
+use super::pair::{PeerOptions, ServerPair, drive, keys_that_fit};
+use super::paired_rounds::PairedRounds;
+use super::progress::BenchProgress;
+use super::report::{BenchReport, Goal, NO_WORSE, RoundsSummary};
+use super::request_stream::{RequestMix, RequestStream};
+use super::tested_server::StartOptions;
 
-/// What is asked.
+/// Options of the bench.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    against: Against,
-    /// Bytes of a key.
+    against: PeerOptions,
+    /// Use keys of this many bytes.
     #[arg(long, default_value_t = 100)]
     key: usize,
-    /// Bytes of a value, with commas between; the first is judged.
+    /// Use values of these many bytes, with commas between; the first size is judged.
     #[arg(long, value_delimiter = ',', default_values_t = [5120, 1024, 10_240, 51_200, 102_400, 512_000, 1_000_000])]
     values: Vec<usize>,
-    /// Seconds of a round.
+    /// Measure for this many seconds per round.
     #[arg(long, default_value_t = 0.5)]
     seconds: f64,
-    /// Rounds of each side.
+    /// Measure this many rounds of each side.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
 }
@@ -37,26 +37,26 @@ pub(super) struct Args {
 /// Memory of each server.
 const MEMORY: Bytes = Bytes::mib(512);
 
-/// The paper's client: one connection, which sleeps until the reply is there.
-const CLIENT: Load = Load {
+/// The paper's client: one connection that sleeps until the reply is there.
+const CLIENT: LoadProfile = LoadProfile {
     pipeline: 1,
     connections: 1,
-    waiting: Waiting::Sleeping,
+    waiting: ReplyWait::Sleeping,
 };
 
 /// Measures every size of value.
-pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
+pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, BenchError> {
     progress.expect(args.values.len());
-    let start = Start {
+    let start = StartOptions {
         memory: MEMORY,
         threads: 1,
         item_max: Bytes::mib(2),
     };
-    let mut report = Report::default();
+    let mut report = BenchReport::default();
     let mut medians = Vec::new();
     for (place, &value_bytes) in args.values.iter().enumerate() {
-        progress.say(format!("values of {value_bytes} B"));
-        let pair = Pair::start(&args.against, &start)?;
+        progress.show_message(format!("values of {value_bytes} B"));
+        let pair = ServerPair::start(&args.against, &start)?;
         report.notes = pair.notes()?;
         let [p50, p99] = measure(args, &pair, value_bytes)?;
         let named = |what: &str| format!("get of {value_bytes} B, one client: {what}");
@@ -73,26 +73,30 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
     Ok(report)
 }
 
-fn measure(args: &Args, pair: &Pair, value_bytes: usize) -> Result<[Both; 2], BenchError> {
+fn measure(
+    args: &Args,
+    pair: &ServerPair,
+    value_bytes: usize,
+) -> Result<[PairedRounds; 2], BenchError> {
     let keyspace = Keyspace::new(args.key.clamp(12, 250), value_bytes);
     let keys = keys_that_fit(MEMORY, &keyspace);
     pair.fill(&keyspace, keys)?;
-    let stream = Stream::mixed(&keyspace, keys, Mix::GET, 0.0, 1);
+    let stream = RequestStream::mixed(&keyspace, keys, RequestMix::GET, 0.0, 1);
     let seconds = Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));
-    pair.measure(args.rounds, |subject| {
-        let outcome = drive(subject, &CLIENT, &stream, Until::Elapsed(seconds))?;
+    pair.measure(args.rounds, |server| {
+        let outcome = drive(server, &CLIENT, &stream, RunEnd::Elapsed(seconds))?;
         let quantile = |q| outcome.round_trips.value_at_quantile(q) as f64 / 1000.0;
         Ok([quantile(0.5), quantile(0.99)])
     })
 }
 
-fn chart(mut medians: Vec<(f64, Both)>) -> Chart {
+fn chart(mut medians: Vec<(f64, PairedRounds)>) -> Chart {
     medians.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let curve = |name: &str, of: fn(&Both) -> &Vec<f64>| Curve {
+    let curve = |name: &str, of: fn(&PairedRounds) -> &Vec<f64>| ChartCurve {
         name: name.into(),
         points: medians
             .iter()
-            .map(|(kib, both)| (*kib, Measured::of(of(both)).median))
+            .map(|(kib, both)| (*kib, RoundsSummary::of(of(both)).median))
             .collect(),
     };
     Chart {

@@ -1,4 +1,4 @@
-//! The machine a bench ran on: without it, its figures say nothing.
+//! The machine that a bench ran on. Without it the figures mean nothing.
 
 use std::fmt;
 use std::fs;
@@ -6,9 +6,9 @@ use std::fs;
 use serde::Serialize;
 use sublet_types::Bytes;
 
-/// What of a machine moves the figures.
+/// The properties of a machine that affect the figures.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Machine {
+pub(super) struct MachineFacts {
     cpu: String,
     cores: usize,
     virtual_machine: bool,
@@ -19,12 +19,12 @@ pub(super) struct Machine {
     sublet: &'static str,
 }
 
-impl Machine {
-    /// This one. What the kernel does not tell is "unknown".
-    pub(super) fn this() -> Machine {
+impl MachineFacts {
+    /// The facts of this machine. What the kernel does not tell is "unknown".
+    pub(super) fn this() -> MachineFacts {
         let cpuinfo = read("/proc/cpuinfo");
         let meminfo = read("/proc/meminfo");
-        Machine {
+        MachineFacts {
             cpu: field(&cpuinfo, "model name").unwrap_or("unknown").into(),
             cores: std::thread::available_parallelism().map_or(1, |n| n.get()),
             virtual_machine: field(&cpuinfo, "flags")
@@ -38,7 +38,7 @@ impl Machine {
     }
 }
 
-impl fmt::Display for Machine {
+impl fmt::Display for MachineFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -80,7 +80,7 @@ fn kibibytes(meminfo: &str, name: &str) -> Bytes {
     Bytes::kib(number.and_then(|n| n.parse().ok()).unwrap_or(0))
 }
 
-/// Of `always [madvise] never`, the one in brackets.
+/// The word in brackets, as in `always [madvise] never`.
 fn chosen(setting: &str) -> String {
     let inside = setting
         .split_once('[')

@@ -1,80 +1,81 @@
-//! `sublet-lab bench memcached`: throughput, round trips, CPU and memory beside memcached's.
+//! `sublet-lab bench memcached`: throughput, round trips, CPU and memory beside those of memcached.
 
 use std::time::Duration;
 
 use sublet_types::Bytes;
 
-use super::both::Both;
 use super::error::BenchError;
-use super::gang::Gang;
 use super::keyspace::Keyspace;
-use super::load::{Load, Until, Waiting};
-use super::pair::{Against, Pair, drive, keys_that_fit, micros};
-use super::progress::Progress;
-use super::report::{Goal, Measured, NO_WORSE, Report, Row};
-use super::stream::{Mix, Stream};
-use super::subject::{Start, Subject};
+use super::load_generator::{LoadProfile, ReplyWait, RunEnd};
+use super::pair::{PeerOptions, ServerPair, drive, keys_that_fit, micros};
+use super::paired_rounds::PairedRounds;
+use super::progress::BenchProgress;
+use super::report::{BenchReport, BenchRow, Goal, NO_WORSE, RoundsSummary};
+use super::request_stream::{RequestMix, RequestStream};
+use super::server_fleet::ServerFleet;
+use super::tested_server::{StartOptions, TestedServer};
 
 const KEY_BYTES: usize = 30;
 
-/// What is measured.
+/// Options of the bench.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    against: Against,
-    /// Seconds of a round.
+    against: PeerOptions,
+    /// Measure for this many seconds per round.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Rounds of each side.
+    /// Measure this many rounds of each side.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Bytes of a value, with commas between.
+    /// Use values of these many bytes, with commas between.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 4096])]
     values: Vec<usize>,
-    /// Requests that are sent at once, with commas between.
+    /// Send this many requests at once; several numbers with commas between.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 32])]
     pipelines: Vec<usize>,
-    /// What is asked, with commas between: get, set, or gets and sets in per cent.
-    #[arg(long, value_delimiter = ',', default_values_t = [Mix::GET, Mix { gets_percent: 90 }])]
-    mixes: Vec<Mix>,
-    /// Server threads, with commas between. Where cores are few, more than one is judged by CPU time only.
+    /// Send these requests, with commas between: get, set, or gets and sets in per cent.
+    #[arg(long, value_delimiter = ',', default_values_t = [RequestMix::GET, RequestMix { gets_percent: 90 }])]
+    mixes: Vec<RequestMix>,
+    /// Start this many server threads; several numbers with commas between. If cores are few, more than one thread is
+    /// judged by CPU time only.
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
     threads: Vec<usize>,
-    /// Connections that each have one batch under way.
+    /// Open this many connections, each of which has one batch under way.
     #[arg(long, default_value_t = 4)]
     connections: usize,
-    /// How the generator waits for replies.
-    #[arg(long, value_enum, default_value_t = Waiting::Polling)]
-    waiting: Waiting,
-    /// Skew of the keys: Zipf's exponent, 0 for none.
+    /// Wait for replies in this way.
+    #[arg(long, value_enum, default_value_t = ReplyWait::Polling)]
+    waiting: ReplyWait,
+    /// Skew the keys by this exponent of Zipf's law, 0 for none.
     #[arg(long, default_value_t = 0.99)]
     alpha: f64,
-    /// Memory of each server (`-m`).
+    /// Give each server this much memory (`-m`).
     #[arg(long, default_value = "1GiB")]
     memory: Bytes,
 }
 
 impl Args {
-    fn load(&self, pipeline: usize) -> Load {
-        Load {
+    fn load(&self, pipeline: usize) -> LoadProfile {
+        LoadProfile {
             pipeline,
             connections: self.connections,
             waiting: self.waiting,
         }
     }
 
-    /// How long a round takes.
+    /// The duration of a round.
     fn round(&self) -> Duration {
         Duration::from_secs_f64(self.seconds.clamp(0.01, 3600.0))
     }
 }
 
 /// Runs all scenarios.
-pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
+pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, BenchError> {
     let scenarios = args.threads.len() * args.values.len();
     progress.expect(scenarios * args.mixes.len() * args.pipelines.len());
-    let mut report = Report::default();
-    let mut alone: Vec<Figures> = Vec::new();
+    let mut report = BenchReport::default();
+    let mut alone: Vec<ScenarioFigures> = Vec::new();
     for &threads in &args.threads {
         for &value_bytes in &args.values {
             let figures = measure_values(args, threads, value_bytes, progress, &mut report)?;
@@ -92,24 +93,24 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
     Ok(report)
 }
 
-/// One way of asking.
+/// One combination of settings.
 #[derive(Clone, Copy)]
-struct Scenario {
+struct LoadScenario {
     threads: usize,
     value_bytes: usize,
-    mix: Mix,
+    mix: RequestMix,
     pipeline: usize,
 }
 
-impl Scenario {
-    /// The same but for the server's threads.
-    fn is_like(&self, other: &Scenario) -> bool {
-        let key = |s: &Scenario| (s.value_bytes, s.mix, s.pipeline);
+impl LoadScenario {
+    /// Whether both are the same but for the server's threads.
+    fn is_like(&self, other: &LoadScenario) -> bool {
+        let key = |s: &LoadScenario| (s.value_bytes, s.mix, s.pipeline);
         key(self) == key(other)
     }
 
     fn name(&self) -> String {
-        let Scenario {
+        let LoadScenario {
             threads,
             value_bytes,
             mix,
@@ -122,7 +123,8 @@ impl Scenario {
         format!("{value_bytes} B, {mix}, pipeline {pipeline}{threads}")
     }
 
-    /// The larger a value, the more of the work is the kernel's copying, which is the same for both.
+    /// Whether copying dominates. The larger a value, the more of the work is the kernel's copying, which is the same
+    /// for both.
     fn is_copying(&self) -> bool {
         const COPYING: usize = 1024;
         self.value_bytes >= COPYING
@@ -145,36 +147,38 @@ impl Scenario {
     }
 }
 
-/// What was measured of one scenario.
-struct Figures {
-    scenario: Scenario,
-    throughput: Both,
-    cpu: Both,
-    p50: Both,
-    p99: Both,
-    p999: Both,
-    generator_idle: Both,
-    /// CPU of our threads, and of as many servers of one thread, where there are several.
-    threads_cpu: Option<Both>,
+/// The results of one scenario.
+struct ScenarioFigures {
+    scenario: LoadScenario,
+    throughput: PairedRounds,
+    cpu: PairedRounds,
+    p50: PairedRounds,
+    p99: PairedRounds,
+    p999: PairedRounds,
+    generator_idle: PairedRounds,
+    /// CPU of our threads, and of as many servers of one thread, if there are several.
+    threads_cpu: Option<PairedRounds>,
 }
 
-impl Figures {
-    fn rows(&self, single: Option<&Figures>) -> Vec<Row> {
+impl ScenarioFigures {
+    fn rows(&self, single: Option<&ScenarioFigures>) -> Vec<BenchRow> {
         let named = |what: &str| format!("{}: {what}", self.scenario.name());
         let cpu = self
             .cpu
             .row(named("server CPU per operation"), "µs")
             .goal(self.scenario.cpu_goal());
         if self.scenario.threads > 1 {
-            let growth = |one: &Figures| {
+            let growth = |one: &ScenarioFigures| {
                 let grown = |now: &[f64], then: &[f64]| {
-                    Measured::once(Measured::of(now).median / Measured::of(then).median)
+                    RoundsSummary::once(
+                        RoundsSummary::of(now).median / RoundsSummary::of(then).median,
+                    )
                 };
                 let name = named("server CPU per operation ÷ one thread's");
-                Row::new(name, "", grown(&self.cpu.ours, &one.cpu.ours))
+                BenchRow::new(name, "", grown(&self.cpu.ours, &one.cpu.ours))
                     .against(grown(&self.cpu.peer, &one.cpu.peer))
             };
-            let beside = |both: &Both| {
+            let beside = |both: &PairedRounds| {
                 let servers = format!("ours, and as {} servers", self.scenario.threads);
                 both.row(named(&format!("CPU per operation, {servers}")), "µs")
                     .goal(Goal::RatioAtMost(NO_WORSE))
@@ -198,26 +202,26 @@ impl Figures {
     }
 }
 
-/// Starts both servers, fills them with values of one size, and asks in every way.
+/// Starts both servers, fills them with values of one size, and runs every combination.
 fn measure_values(
     args: &Args,
     threads: usize,
     value_bytes: usize,
-    progress: &Progress,
-    report: &mut Report,
-) -> Result<Vec<Figures>, BenchError> {
+    progress: &BenchProgress,
+    report: &mut BenchReport,
+) -> Result<Vec<ScenarioFigures>, BenchError> {
     let keyspace = Keyspace::new(KEY_BYTES, value_bytes);
     let keys = keys_that_fit(args.memory, &keyspace);
-    progress.say(format!("filling with {keys} values of {value_bytes} B"));
-    let start = Start {
+    progress.show_message(format!("filling with {keys} values of {value_bytes} B"));
+    let start = StartOptions {
         memory: args.memory,
         threads,
         item_max: Bytes((2 * value_bytes as u64).max(1 << 20)),
     };
-    let pair = Pair::start(&args.against, &start)?;
-    let empty = pair.ask(resident)?;
+    let pair = ServerPair::start(&args.against, &start)?;
+    let empty = pair.query(resident)?;
     pair.fill(&keyspace, keys)?;
-    let full = pair.ask(resident)?;
+    let full = pair.query(resident)?;
     if report.notes.is_empty() {
         report.notes = pair.notes()?;
     }
@@ -228,9 +232,9 @@ fn measure_values(
             .push(memory_an_item(&empty, &full, keys).row(name, "B"));
     }
     let share = keys / threads.max(1) as u32;
-    let gang = match threads {
+    let fleet = match threads {
         ..=1 => None,
-        2.. => Some(Gang::start(
+        2.. => Some(ServerFleet::start(
             &args.against.ours()?,
             &start,
             &keyspace,
@@ -240,17 +244,18 @@ fn measure_values(
     let mut all = Vec::new();
     for &mix in &args.mixes {
         for &pipeline in &args.pipelines {
-            let scenario = Scenario {
+            let scenario = LoadScenario {
                 threads,
                 value_bytes,
                 mix,
                 pipeline: pipeline.max(1),
             };
-            progress.say(scenario.name());
+            progress.show_message(scenario.name());
             let mut figures = measure(args, &pair, scenario, &keyspace, keys)?;
-            if let Some(gang) = &gang {
-                let stream = Stream::mixed(&keyspace, share, mix, args.alpha, scenario.pipeline);
-                figures.threads_cpu = Some(beside_gang(args, &pair, gang, scenario, &stream)?);
+            if let Some(fleet) = &fleet {
+                let stream =
+                    RequestStream::mixed(&keyspace, share, mix, args.alpha, scenario.pipeline);
+                figures.threads_cpu = Some(beside_fleet(args, &pair, fleet, scenario, &stream)?);
             }
             all.push(figures);
             progress.step();
@@ -259,13 +264,13 @@ fn measure_values(
     Ok(all)
 }
 
-fn resident(subject: &Subject) -> Result<f64, BenchError> {
-    Ok(subject.resident()?.0 as f64)
+fn resident(server: &TestedServer) -> Result<f64, BenchError> {
+    Ok(server.resident()?.0 as f64)
 }
 
-fn memory_an_item(empty: &Both, full: &Both, keys: u32) -> Both {
+fn memory_an_item(empty: &PairedRounds, full: &PairedRounds, keys: u32) -> PairedRounds {
     let each = |full: &[f64], empty: &[f64]| vec![(full[0] - empty[0]) / f64::from(keys)];
-    Both {
+    PairedRounds {
         ours: each(&full.ours, &empty.ours),
         peer: each(&full.peer, &empty.peer),
     }
@@ -273,20 +278,20 @@ fn memory_an_item(empty: &Both, full: &Both, keys: u32) -> Both {
 
 fn measure(
     args: &Args,
-    pair: &Pair,
-    scenario: Scenario,
+    pair: &ServerPair,
+    scenario: LoadScenario,
     keyspace: &Keyspace,
     keys: u32,
-) -> Result<Figures, BenchError> {
-    let Scenario { mix, pipeline, .. } = scenario;
-    let stream = Stream::mixed(keyspace, keys, mix, args.alpha, pipeline);
+) -> Result<ScenarioFigures, BenchError> {
+    let LoadScenario { mix, pipeline, .. } = scenario;
+    let stream = RequestStream::mixed(keyspace, keys, mix, args.alpha, pipeline);
     let (load, seconds) = (args.load(pipeline), args.round());
     let [throughput, cpu, p50, p99, p999, generator_idle] =
-        pair.measure(args.rounds, |subject| {
-            drive(subject, &load, &stream, Until::Elapsed(seconds / 5))?;
-            let before = subject.cpu()?;
-            let outcome = drive(subject, &load, &stream, Until::Elapsed(seconds))?;
-            let cpu = subject.cpu()?.saturating_sub(before);
+        pair.measure(args.rounds, |server| {
+            drive(server, &load, &stream, RunEnd::Elapsed(seconds / 5))?;
+            let before = server.cpu()?;
+            let outcome = drive(server, &load, &stream, RunEnd::Elapsed(seconds))?;
+            let cpu = server.cpu()?.saturating_sub(before);
             let quantile = |q| outcome.round_trips.value_at_quantile(q) as f64 / 1000.0;
             let requests = outcome.requests as f64;
             Ok([
@@ -298,7 +303,7 @@ fn measure(
                 100.0 * outcome.idle.as_secs_f64() / outcome.elapsed.as_secs_f64(),
             ])
         })?;
-    Ok(Figures {
+    Ok(ScenarioFigures {
         scenario,
         throughput,
         cpu,
@@ -310,26 +315,27 @@ fn measure(
     })
 }
 
-/// CPU per operation of our threads and of a gang of servers, in turns. Ours is asked for the gang's keys only.
-fn beside_gang(
+/// CPU per operation of our threads and of a fleet of servers, in turns. Our server gets requests for the fleet's keys
+/// only.
+fn beside_fleet(
     args: &Args,
-    pair: &Pair,
-    gang: &Gang,
-    scenario: Scenario,
-    stream: &Stream<'_>,
-) -> Result<Both, BenchError> {
+    pair: &ServerPair,
+    fleet: &ServerFleet,
+    scenario: LoadScenario,
+    stream: &RequestStream<'_>,
+) -> Result<PairedRounds, BenchError> {
     let (load, seconds) = (args.load(scenario.pipeline), args.round());
-    let mut both = Both::default();
+    let mut both = PairedRounds::default();
     for _ in 0..args.rounds.max(1) {
-        drive(pair.ours(), &load, stream, Until::Elapsed(seconds / 5))?;
+        drive(pair.ours(), &load, stream, RunEnd::Elapsed(seconds / 5))?;
         let before = pair.ours().cpu()?;
-        let outcome = drive(pair.ours(), &load, stream, Until::Elapsed(seconds))?;
+        let outcome = drive(pair.ours(), &load, stream, RunEnd::Elapsed(seconds))?;
         let cpu = pair.ours().cpu()?.saturating_sub(before);
         both.ours.push(micros(cpu) / outcome.requests as f64);
-        gang.drive(&load, stream, Until::Elapsed(seconds / 5))?;
-        let before = gang.cpu()?;
-        let outcome = gang.drive(&load, stream, Until::Elapsed(seconds))?;
-        let cpu = gang.cpu()?.saturating_sub(before);
+        fleet.drive(&load, stream, RunEnd::Elapsed(seconds / 5))?;
+        let before = fleet.cpu()?;
+        let outcome = fleet.drive(&load, stream, RunEnd::Elapsed(seconds))?;
+        let cpu = fleet.cpu()?.saturating_sub(before);
         both.peer.push(micros(cpu) / outcome.requests as f64);
     }
     Ok(both)

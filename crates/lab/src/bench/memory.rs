@@ -2,53 +2,54 @@
 
 use sublet_types::Bytes;
 
-use super::both::Both;
 use super::error::BenchError;
 use super::keyspace::Keyspace;
-use super::pair::{Against, Pair};
-use super::progress::Progress;
-use super::report::{Goal, Report};
-use super::subject::{Start, Subject};
+use super::pair::{PeerOptions, ServerPair};
+use super::paired_rounds::PairedRounds;
+use super::progress::BenchProgress;
+use super::report::{BenchReport, Goal};
+use super::tested_server::{StartOptions, TestedServer};
 
-/// What is stored.
+/// Options of the bench.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    against: Against,
-    /// Memory of each server (`-m`).
+    against: PeerOptions,
+    /// Give each server this much memory (`-m`).
     #[arg(long, default_value = "512MiB")]
     memory: Bytes,
-    /// Bytes of a key.
+    /// Use keys of this many bytes.
     #[arg(long, default_value_t = 30)]
     key: usize,
-    /// Bytes of a value.
+    /// Use values of this many bytes.
     #[arg(long, default_value_t = 100)]
     value: usize,
 }
 
-/// How many times the peer's items we are to keep.
+/// Sublet is to keep this many times the peer's items.
 const MORE_ITEMS: f64 = 1.25;
 
 /// Stores twice as much as fits, then counts.
-pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
+pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, BenchError> {
     let keyspace = Keyspace::new(args.key.clamp(12, 250), args.value);
     let keys = 2 * args.memory.0 / keyspace.item_bytes() as u64;
     progress.expect(1);
-    progress.say(format!("storing {keys} items in each"));
-    let start = Start {
+    progress.show_message(format!("storing {keys} items in each"));
+    let start = StartOptions {
         memory: args.memory,
         threads: 1,
         item_max: Bytes::mib(1),
     };
-    let pair = Pair::start(&args.against, &start)?;
+    let pair = ServerPair::start(&args.against, &start)?;
     pair.fill(&keyspace, u32::try_from(keys).unwrap_or(u32::MAX))?;
     progress.step();
-    let items = pair.ask(|subject| subject.statistic("curr_items"))?;
-    let resident = pair.ask(|subject: &Subject| Ok::<_, BenchError>(mib(subject.resident()?)))?;
+    let items = pair.query(|server| server.statistic("curr_items"))?;
+    let resident =
+        pair.query(|server: &TestedServer| Ok::<_, BenchError>(mib(server.resident()?)))?;
     let density = per(&items, &resident);
     let name = |what: &str| format!("{} B keys, {} B values: {what}", args.key, args.value);
     let goal = Goal::RatioAtLeast(MORE_ITEMS);
-    Ok(Report {
+    Ok(BenchReport {
         rows: vec![
             items.row(name("items kept"), "items").goal(goal),
             resident.row(name("process memory"), "MiB"),
@@ -57,7 +58,7 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
                 .goal(goal),
         ],
         notes: pair.notes()?,
-        ..Report::default()
+        ..BenchReport::default()
     })
 }
 
@@ -65,12 +66,12 @@ fn mib(bytes: Bytes) -> f64 {
     bytes.0 as f64 / f64::from(1 << 20)
 }
 
-fn per(items: &Both, amount: &Both) -> Both {
+fn per(items: &PairedRounds, amount: &PairedRounds) -> PairedRounds {
     let each = |items: &[f64], amount: &[f64]| {
         let pairs = items.iter().zip(amount);
         pairs.map(|(items, amount)| items / amount).collect()
     };
-    Both {
+    PairedRounds {
         ours: each(&items.ours, &amount.ours),
         peer: each(&items.peer, &amount.peer),
     }

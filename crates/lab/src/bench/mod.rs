@@ -1,29 +1,28 @@
-//! `sublet-lab bench`: what Sublet claims about speed and memory, measured on this machine beside a peer.
+//! `sublet-lab bench`: Sublet's claims about speed and memory, measured on this machine beside a peer.
 
 mod amount;
 mod baseline;
-mod block;
+mod bench_store;
 mod block_orders;
-mod both;
+mod cgroup;
 mod chart;
-mod child;
-mod chores;
+mod child_commands;
 mod cores;
+mod disks;
 mod error;
 mod folder;
 mod follow;
-mod gang;
-mod group;
+mod host_change;
+mod host_change_guard;
 mod idle;
-mod keeper;
 mod keyspace;
 mod latency;
-mod load;
+mod load_generator;
 mod machine;
 mod memcached;
 mod memory;
-mod ours;
 mod pair;
+mod paired_rounds;
 mod plot;
 mod pressure;
 mod progress;
@@ -31,13 +30,14 @@ mod recovery;
 mod release;
 mod replay;
 mod report;
-mod rig;
+mod request_stream;
+mod server_fleet;
 mod shuffle;
 mod sizes;
 mod status;
 mod store;
-mod stream;
-mod subject;
+mod sublet_option;
+mod tested_server;
 mod traces;
 
 use std::io::{self, Write};
@@ -45,17 +45,17 @@ use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::plot_file::plot_file;
-pub(crate) use chores::Chore;
+pub(crate) use child_commands::ChildCommand;
 use error::BenchError;
-use machine::Machine;
-use progress::Progress;
-use report::Report;
+use machine::MachineFacts;
+use progress::BenchProgress;
+use report::BenchReport;
 
-/// Measures Sublet on this machine, beside a peer where there is one.
+/// Measures Sublet on this machine, beside a peer if there is one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    bench: Bench,
+    bench: BenchCommand,
     /// Print the rows as JSON (docs/benches.md).
     #[arg(long, global = true)]
     json: bool,
@@ -68,34 +68,34 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Bench {
-    /// Throughput, round trips, CPU and memory beside memcached's
+enum BenchCommand {
+    /// Measure throughput, round trips, CPU and memory beside memcached
     Memcached(memcached::Args),
-    /// How many items the same memory keeps
+    /// Count how many items the same memory keeps
     Memory(memory::Args),
-    /// One client, one request at a time (Mortar's figure 7)
+    /// Measure one client with one request at a time (Mortar's figure 7)
     Latency(latency::Args),
-    /// Misses on public and made traces at equal memory
+    /// Count misses on public and synthetic traces at equal memory
     Traces(traces::Args),
-    /// How fast memory is given back, and how soon the hit rate recovers (Mortar's figure 14)
+    /// Measure how fast memory is given back, and how soon the hit rate recovers (Mortar's figure 14)
     Release(release::Args),
-    /// What a put and a get of a page cost beside the bare copy of it
+    /// Compare a put and a get of a page with the bare copy of it
     Store(store::Args),
-    /// Reads of disks' pages beside nbdkit and qemu-storage-daemon, and what memory before a slow disk is worth
-    Block(block::Args),
-    /// What the daemon costs while nobody asks anything
+    /// Measure reads of disks' pages beside nbdkit and qemu-storage-daemon, and the gain from memory before a slow disk
+    Block(disks::Args),
+    /// Measure the costs of a daemon that gets no requests
     Idle(idle::Args),
-    /// A program takes memory as fast as it can
+    /// Let a program take memory as fast as it can
     Pressure(pressure::Args),
-    /// The arena follows the idle memory of a host of the past
+    /// Let the arena follow the idle memory of a recorded host
     Follow(follow::Args),
-    /// What a look at a large daemon costs, and what it costs those who get meanwhile
+    /// Measure what a scrape of a large daemon costs, and what it costs concurrent gets
     Status(status::Args),
 }
 
-/// Runs one bench and shows what it found on stdout.
+/// Runs one bench and writes its results to stdout.
 pub(crate) fn run(args: &Args) -> Exit {
-    let machine = Machine::this();
+    let machine = MachineFacts::this();
     match measure_and_draw(args, &machine) {
         Err(error) => Exit::failed(error),
         Ok(report) => {
@@ -108,8 +108,8 @@ pub(crate) fn run(args: &Args) -> Exit {
     }
 }
 
-fn measure_and_draw(args: &Args, machine: &Machine) -> Result<Report, BenchError> {
-    let progress = Progress::new();
+fn measure_and_draw(args: &Args, machine: &MachineFacts) -> Result<BenchReport, BenchError> {
+    let progress = BenchProgress::new();
     let (title, report) = measure(&args.bench, &progress)?;
     progress.finish();
     if let Some(path) = &args.plot {
@@ -118,7 +118,7 @@ fn measure_and_draw(args: &Args, machine: &Machine) -> Result<Report, BenchError
     Ok(report)
 }
 
-fn show(args: &Args, machine: &Machine, report: &Report) -> io::Result<()> {
+fn show(args: &Args, machine: &MachineFacts, report: &BenchReport) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{:#}", report.json(machine))
@@ -127,18 +127,21 @@ fn show(args: &Args, machine: &Machine, report: &Report) -> io::Result<()> {
     }
 }
 
-fn measure(bench: &Bench, progress: &Progress) -> Result<(&'static str, Report), BenchError> {
+fn measure(
+    bench: &BenchCommand,
+    progress: &BenchProgress,
+) -> Result<(&'static str, BenchReport), BenchError> {
     Ok(match bench {
-        Bench::Memcached(args) => ("memcached", memcached::run(args, progress)?),
-        Bench::Memory(args) => ("memory", memory::run(args, progress)?),
-        Bench::Latency(args) => ("latency", latency::run(args, progress)?),
-        Bench::Traces(args) => ("traces", traces::run(args, progress)?),
-        Bench::Release(args) => ("release", release::run(args, progress)?),
-        Bench::Store(args) => ("store", store::run(args, progress)?),
-        Bench::Block(args) => ("block", block::run(args, progress)?),
-        Bench::Idle(args) => ("idle", idle::run(args, progress)?),
-        Bench::Pressure(args) => ("pressure", pressure::run(args, progress)?),
-        Bench::Follow(args) => ("follow", follow::run(args, progress)?),
-        Bench::Status(args) => ("status", status::run(args, progress)?),
+        BenchCommand::Memcached(args) => ("memcached", memcached::run(args, progress)?),
+        BenchCommand::Memory(args) => ("memory", memory::run(args, progress)?),
+        BenchCommand::Latency(args) => ("latency", latency::run(args, progress)?),
+        BenchCommand::Traces(args) => ("traces", traces::run(args, progress)?),
+        BenchCommand::Release(args) => ("release", release::run(args, progress)?),
+        BenchCommand::Store(args) => ("store", store::run(args, progress)?),
+        BenchCommand::Block(args) => ("block", disks::run(args, progress)?),
+        BenchCommand::Idle(args) => ("idle", idle::run(args, progress)?),
+        BenchCommand::Pressure(args) => ("pressure", pressure::run(args, progress)?),
+        BenchCommand::Follow(args) => ("follow", follow::run(args, progress)?),
+        BenchCommand::Status(args) => ("status", status::run(args, progress)?),
     })
 }

@@ -1,5 +1,4 @@
-//! Ours and the peer, started alike and measured in turns: A B A B …, so that whatever else the machine
-//! does falls on both.
+//! Sublet and the peer, started alike and measured in turns: A B A B … So other work of the machine falls on both.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -8,67 +7,71 @@ use std::time::Duration;
 
 use sublet_types::Bytes;
 
-use super::both::Both;
-use super::cores::Cores;
+use super::cores::CoreAssignment;
 use super::error::BenchError;
 use super::keyspace::Keyspace;
-use super::load::{Load, Outcome, Until, Waiting};
-use super::ours::Ours;
-use super::stream::Stream;
-use super::subject::{Program, Start, Subject};
+use super::load_generator::{LoadOutcome, LoadProfile, ReplyWait, RunEnd};
+use super::paired_rounds::PairedRounds;
+use super::request_stream::RequestStream;
+use super::sublet_option::SubletOption;
+use super::tested_server::{ServerProgram, StartOptions, TestedServer};
 
-/// Whom to compare with.
+/// The peer to compare with.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Against {
-    /// The memcached to compare with; else the one on the PATH, else target/peer/memcached.
+pub(super) struct PeerOptions {
+    /// Compare with this memcached; else with the one on the PATH, else with target/peer/memcached.
     #[arg(long, value_name = "PATH")]
     against: Option<PathBuf>,
-    /// Run the peer in both places: shows how much of a ratio is chance.
+    /// Run the peer in both places: this shows how much of a ratio is chance.
     #[arg(long)]
     self_check: bool,
     #[command(flatten)]
-    ours: Ours,
+    ours: SubletOption,
 }
 
-impl Against {
-    /// Our side.
-    pub(super) fn ours(&self) -> Result<Program, BenchError> {
-        Ok(Program::Ours(self.ours.program()?))
+impl PeerOptions {
+    /// The program of our side.
+    pub(super) fn ours(&self) -> Result<ServerProgram, BenchError> {
+        Ok(ServerProgram::Ours(self.ours.program()?))
     }
 }
 
 /// Two servers that were started alike.
-pub(super) struct Pair {
-    ours: Subject,
-    peer: Subject,
-    cores: Cores,
+pub(super) struct ServerPair {
+    ours: TestedServer,
+    peer: TestedServer,
+    cores: CoreAssignment,
 }
 
-/// Requests a batch and connections while a server is filled.
-const FILLING: Load = Load {
+/// Requests per batch, and connections, while a server is filled.
+const FILLING: LoadProfile = LoadProfile {
     pipeline: 64,
     connections: 2,
-    waiting: Waiting::Sleeping,
+    waiting: ReplyWait::Sleeping,
 };
 
-impl Pair {
+impl ServerPair {
     /// Starts both.
-    pub(super) fn start(against: &Against, start: &Start) -> Result<Pair, BenchError> {
-        let peer = Program::peer(against.against.as_deref())?;
-        let cores = Cores::deal(start.threads);
-        let started = |program: &Program| cores.on_servers(|| Subject::start(program, start));
+    pub(super) fn start(
+        against: &PeerOptions,
+        start: &StartOptions,
+    ) -> Result<ServerPair, BenchError> {
+        let peer = ServerProgram::peer(against.against.as_deref())?;
+        let cores = CoreAssignment::deal(start.threads);
+        let started =
+            |program: &ServerProgram| cores.on_servers(|| TestedServer::start(program, start));
         let ours = match against.self_check {
             true => peer.clone(),
             false => against.ours()?,
         };
-        Ok(Pair {
+        Ok(ServerPair {
             ours: started(&ours)?,
             peer: started(&peer)?,
             cores,
         })
     }
 
-    /// Which peer it is, and who runs where.
+    /// Notes on which peer it is, and where each runs.
     pub(super) fn notes(&self) -> Result<Vec<String>, BenchError> {
         let version = self.peer.version()?;
         let sides = format!(
@@ -76,48 +79,51 @@ impl Pair {
             self.ours.name(),
             self.peer.name()
         );
-        Ok(vec![sides, self.cores.note().to_owned()])
+        Ok(vec![sides, self.cores.description().to_owned()])
     }
 
     /// Ours.
-    pub(super) fn ours(&self) -> &Subject {
+    pub(super) fn ours(&self) -> &TestedServer {
         &self.ours
     }
 
     /// The peer.
-    pub(super) fn peer(&self) -> &Subject {
+    pub(super) fn peer(&self) -> &TestedServer {
         &self.peer
     }
 
-    /// Where they listen: ours, then the peer.
+    /// The addresses: ours, then the peer's.
     pub(super) fn addresses(&self) -> [SocketAddr; 2] {
         [self.ours.address(), self.peer.address()]
     }
 
     /// Stores keys 0 to `keys - 1` in both.
     pub(super) fn fill(&self, keyspace: &Keyspace, keys: u32) -> Result<(), BenchError> {
-        for subject in [&self.ours, &self.peer] {
+        for server in [&self.ours, &self.peer] {
             self.cores
-                .on_generators(|| fill(subject, keyspace, 0..keys))?;
+                .on_generators(|| fill(server, keyspace, 0..keys))?;
         }
         Ok(())
     }
 
-    /// Asks both once.
-    pub(super) fn ask<E>(&self, question: impl Fn(&Subject) -> Result<f64, E>) -> Result<Both, E> {
-        Ok(Both {
+    /// Queries both once.
+    pub(super) fn query<E>(
+        &self,
+        question: impl Fn(&TestedServer) -> Result<f64, E>,
+    ) -> Result<PairedRounds, E> {
+        Ok(PairedRounds {
             ours: vec![question(&self.ours)?],
             peer: vec![question(&self.peer)?],
         })
     }
 
-    /// Measures both in turns; each round gives `N` figures.
+    /// Measures both in turns. Each round gives `N` figures.
     pub(super) fn measure<const N: usize>(
         &self,
         rounds: usize,
-        round: impl Fn(&Subject) -> Result<[f64; N], BenchError>,
-    ) -> Result<[Both; N], BenchError> {
-        let mut all = [(); N].map(|()| Both::default());
+        round: impl Fn(&TestedServer) -> Result<[f64; N], BenchError>,
+    ) -> Result<[PairedRounds; N], BenchError> {
+        let mut all = [(); N].map(|()| PairedRounds::default());
         for _ in 0..rounds.max(1) {
             let ours = self.cores.on_generators(|| round(&self.ours))?;
             let peer = self.cores.on_generators(|| round(&self.peer))?;
@@ -132,32 +138,32 @@ impl Pair {
 
 /// Stores `keys` in one server.
 pub(super) fn fill(
-    subject: &Subject,
+    server: &TestedServer,
     keyspace: &Keyspace,
     keys: Range<u32>,
 ) -> Result<(), BenchError> {
-    let step = Stream::filling_max(keyspace);
+    let step = RequestStream::filling_max(keyspace);
     for from in keys.clone().step_by(step as usize) {
-        let stream = Stream::filling(keyspace, from..keys.end.min(from + step));
-        drive(subject, &FILLING, &stream, Until::End)?;
+        let stream = RequestStream::filling(keyspace, from..keys.end.min(from + step));
+        drive(server, &FILLING, &stream, RunEnd::End)?;
     }
     Ok(())
 }
 
-/// Drives a server; a failure names it.
+/// Drives a server. An error names the server.
 pub(super) fn drive(
-    subject: &Subject,
-    load: &Load,
-    stream: &Stream<'_>,
-    until: Until,
-) -> Result<Outcome, BenchError> {
-    load.run(&[subject.address()], stream, until)
-        .map_err(|cause| BenchError::while_driving(subject, cause))
+    server: &TestedServer,
+    load: &LoadProfile,
+    stream: &RequestStream<'_>,
+    until: RunEnd,
+) -> Result<LoadOutcome, BenchError> {
+    load.run(&[server.address()], stream, until)
+        .map_err(|cause| BenchError::while_driving(server, cause))
 }
 
-/// How many keys fill a quarter of `memory`, so that both sides keep all of them.
+/// How many keys fill a quarter of `memory`. Both sides keep all of them.
 pub(super) fn keys_that_fit(memory: Bytes, keyspace: &Keyspace) -> u32 {
-    /// What a server may need for an item besides its bytes.
+    /// What a server may need per item besides its bytes.
     const OVERHEAD: u64 = 100;
     const KEYS_MAX: u64 = 1_000_000;
     let fit = memory.0 / 4 / (keyspace.item_bytes() as u64 + OVERHEAD);

@@ -1,13 +1,13 @@
-//! A bench's report as one SVG: a lane for each row's ratio, then a panel for each chart.
+//! A bench's report as one SVG: one lane per row's ratio, then one panel per chart.
 
 use std::fs;
 use std::path::Path;
 
-use sublet_sim::plot::{Corner, Curve, Curves, Panel, Plot, Ratio};
+use sublet_sim::plot::{Corner, Curves, Panel, Plot, PlotCurve, RatioMark};
 
 use super::chart::Chart;
-use super::machine::Machine;
-use super::report::{Report, Row};
+use super::machine::MachineFacts;
+use super::report::{BenchReport, BenchRow};
 
 /// Why a plot was not written.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +21,8 @@ pub(crate) struct PlotError {
 pub(super) fn draw(
     path: &Path,
     title: &str,
-    machine: &Machine,
-    report: &Report,
+    machine: &MachineFacts,
+    report: &BenchReport,
 ) -> Result<(), PlotError> {
     let failed = |cause: String| PlotError {
         path: path.display().to_string(),
@@ -33,8 +33,8 @@ pub(super) fn draw(
     fs::write(path, svg).map_err(|error| failed(error.to_string()))
 }
 
-fn plot(title: &str, machine: &Machine, report: &Report) -> Plot {
-    let ratios: Vec<Ratio> = report.rows.iter().filter_map(ratio).collect();
+fn plot(title: &str, machine: &MachineFacts, report: &BenchReport) -> Plot {
+    let ratios: Vec<RatioMark> = report.rows.iter().filter_map(ratio).collect();
     let lanes = (!ratios.is_empty()).then_some(Panel::Ratios(ratios));
     Plot {
         title: format!("sublet-lab bench {title}"),
@@ -46,9 +46,9 @@ fn plot(title: &str, machine: &Machine, report: &Report) -> Plot {
     }
 }
 
-/// Ours ÷ the peer's, where there is a peer.
-fn ratio(row: &Row) -> Option<Ratio> {
-    Some(Ratio {
+/// Ours ÷ the peer's, if there is a peer.
+fn ratio(row: &BenchRow) -> Option<RatioMark> {
+    Some(RatioMark {
         name: row.name().to_owned(),
         ratio: row.ratio()?,
         goal: row.ratio_goal(),
@@ -57,7 +57,7 @@ fn ratio(row: &Row) -> Option<Ratio> {
 }
 
 fn panel(chart: &Chart) -> Panel {
-    let curves = chart.curves.iter().map(|curve| Curve {
+    let curves = chart.curves.iter().map(|curve| PlotCurve {
         name: curve.name.clone(),
         points: curve.points.clone(),
         dashed: Vec::new(),

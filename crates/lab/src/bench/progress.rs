@@ -1,4 +1,4 @@
-//! A progress bar on stderr; nothing where that is no terminal.
+//! A progress bar on stderr. It is hidden if stderr is no terminal.
 
 use std::io::IsTerminal;
 
@@ -6,12 +6,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TEMPLATE: &str = "{msg:44!} {wide_bar} {pos}/{len} {elapsed}";
 
-/// How far a bench has come.
-pub(super) struct Progress(ProgressBar);
+/// The progress of a bench.
+pub(super) struct BenchProgress(ProgressBar);
 
-impl Progress {
-    /// A bar that nobody sees where stderr is no terminal.
-    pub(super) fn new() -> Progress {
+impl BenchProgress {
+    /// Makes a bar. It is hidden if stderr is no terminal.
+    pub(super) fn new() -> BenchProgress {
         let target = if std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr()
         } else {
@@ -21,25 +21,25 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style);
         }
-        Progress(bar)
+        BenchProgress(bar)
     }
 
-    /// There are `steps` more steps to do.
+    /// Adds `steps` steps to do.
     pub(super) fn expect(&self, steps: usize) {
         self.0.inc_length(steps as u64);
     }
 
-    /// Says what is going on now.
-    pub(super) fn say(&self, what: impl Into<std::borrow::Cow<'static, str>>) {
+    /// Shows what is going on.
+    pub(super) fn show_message(&self, what: impl Into<std::borrow::Cow<'static, str>>) {
         self.0.set_message(what);
     }
 
-    /// One step is done.
+    /// Ends one step.
     pub(super) fn step(&self) {
         self.0.inc(1);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.0.finish_and_clear();
     }

@@ -3,85 +3,85 @@
 use std::time::Instant;
 
 use memmap2::{Advice, MmapMut};
-use sublet_sim::chance::{Chance, Zipf};
+use sublet_sim::rng::{SimRng, Zipf};
 use sublet_types::{Bytes, PAGE_BYTES, ReleaseMode};
 
+use super::bench_store::BenchStore;
 use super::error::BenchError;
 use super::pair::micros;
-use super::progress::Progress;
+use super::progress::BenchProgress;
 use super::recovery;
-use super::report::{Goal, Measured, Report, Row};
-use super::rig::Rig;
+use super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
 use super::shuffle::shuffled;
 
-/// What is released.
+/// Options of the bench.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Memory of the store, all of it full.
+    /// Give the store this much memory, all of it full.
     #[arg(long, default_value = "12GiB")]
     memory: Bytes,
-    /// How much of it is released.
+    /// Release this much of it.
     #[arg(long, default_value = "8GiB")]
     size: Bytes,
-    /// Bytes of a value.
+    /// Use values of this many bytes.
     #[arg(long, default_value_t = 51_200)]
     value: usize,
-    /// Releases of each kind.
+    /// Make this many releases of each kind.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Memory of the store whose hit rate is watched after half of it was released.
+    /// Give the store whose hit rate is watched this much memory; half of it is released.
     #[arg(long, default_value = "2GiB")]
     recovery_memory: Bytes,
 }
 
-/// A fast release of 8 GiB takes no longer, in milliseconds.
+/// The most milliseconds of a fast release of 8 GiB.
 const FAST_MILLIS: f64 = 60.0;
-/// Nor longer than so many times the kernel's own release of the same memory.
+/// The most of a fast release, relative to the kernel's own release of the same memory.
 const FAST_RATIO: f64 = 1.5;
-/// An ordered one: than so many times a plain copy of what it keeps and the kernel's release.
+/// The most of an ordered release, relative to a plain copy of what it keeps plus the kernel's release.
 const ORDERED_RATIO: f64 = 3.0;
 
 /// Times releases, then watches the hit rate recover.
-pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
+pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, BenchError> {
     progress.expect(2 * args.rounds + recovery::MODES.len());
-    let fast = timed(args, ReleaseMode::Fast, progress)?;
-    let ordered = timed(args, ReleaseMode::Ordered, progress)?;
-    let mut report = Report {
+    let fast = time_releases(args, ReleaseMode::Fast, progress)?;
+    let ordered = time_releases(args, ReleaseMode::Ordered, progress)?;
+    let mut report = BenchReport {
         rows: release_rows(args, &fast, &ordered),
-        ..Report::default()
+        ..BenchReport::default()
     };
     report.notes.push(format!(
         "Released {} of {}: fast lost {:.0} items, ordered lost {:.0} and kept {} by copying.",
         args.size,
         args.memory,
-        Measured::of(&fast.lost).median,
-        Measured::of(&ordered.lost).median,
-        Bytes(Measured::of(&ordered.kept).median as u64),
+        RoundsSummary::of(&fast.lost).median,
+        RoundsSummary::of(&ordered.lost).median,
+        Bytes(RoundsSummary::of(&ordered.kept).median as u64),
     ));
     recovery::watch(args.recovery_memory, args.value, progress, &mut report)?;
     Ok(report)
 }
 
-fn release_rows(args: &Args, fast: &Timed, ordered: &Timed) -> Vec<Row> {
+fn release_rows(args: &Args, fast: &ReleaseTimings, ordered: &ReleaseTimings) -> Vec<BenchRow> {
     let named = |what: &str| format!("{what} release of {}", args.size);
-    let row = |name: String, millis: &[f64]| Row::new(name, "ms", Measured::of(millis));
+    let row = |name: String, millis: &[f64]| BenchRow::new(name, "ms", RoundsSummary::of(millis));
     vec![
         row(named("fast"), &fast.ours).goal(Goal::OursAtMost(FAST_MILLIS)),
         row(named("fast") + " beside the bare kernel's", &fast.ours)
-            .against(Measured::of(&fast.kernel))
+            .against(RoundsSummary::of(&fast.kernel))
             .goal(Goal::RatioAtMost(FAST_RATIO)),
         row(
             named("ordered") + " beside a copy and the bare kernel's",
             &ordered.ours,
         )
-        .against(Measured::of(&ordered.copy_and_kernel()))
+        .against(RoundsSummary::of(&ordered.copy_and_kernel()))
         .goal(Goal::RatioAtMost(ORDERED_RATIO)),
     ]
 }
 
-/// Milliseconds of each round, and what was lost and kept.
+/// Milliseconds of each round, and how much was lost and kept.
 #[derive(Default)]
-struct Timed {
+struct ReleaseTimings {
     ours: Vec<f64>,
     kernel: Vec<f64>,
     copy: Vec<f64>,
@@ -89,33 +89,37 @@ struct Timed {
     kept: Vec<f64>,
 }
 
-impl Timed {
+impl ReleaseTimings {
     fn copy_and_kernel(&self) -> Vec<f64> {
         let both = self.copy.iter().zip(&self.kernel);
         both.map(|(copy, kernel)| copy + kernel).collect()
     }
 }
 
-/// Fills the store, uses it, releases, and has the bare kernel do the same; again and again.
-fn timed(args: &Args, mode: ReleaseMode, progress: &Progress) -> Result<Timed, BenchError> {
-    let mut timed = Timed::default();
-    let mut rig = Rig::new(args.memory, args.value)?;
-    let keys = rig.keys_in(args.memory);
-    let mut chance = Chance::seeded(1);
-    let places = shuffled(keys as usize, &mut chance);
+/// Fills the store, uses it, and releases. Then the bare kernel does the same. This repeats every round.
+fn time_releases(
+    args: &Args,
+    mode: ReleaseMode,
+    progress: &BenchProgress,
+) -> Result<ReleaseTimings, BenchError> {
+    let mut timed = ReleaseTimings::default();
+    let mut bench_store = BenchStore::new(args.memory, args.value)?;
+    let keys = bench_store.keys_in(args.memory);
+    let mut rng = SimRng::seeded(1);
+    let places = shuffled(keys as usize, &mut rng);
     let zipf = Zipf::of(u64::from(keys), recovery::ALPHA);
     for _ in 0..args.rounds.max(1) {
-        progress.say(format!("filling {}", args.memory));
+        progress.show_message(format!("filling {}", args.memory));
         for &key in &places {
-            rig.set(key)?;
+            bench_store.set(key)?;
         }
         for _ in 0..2 * keys {
-            rig.get(places[zipf.draw(&mut chance) as usize]);
+            bench_store.get(places[zipf.draw(&mut rng) as usize]);
         }
-        progress.say(format!("releasing {}, {mode:?}", args.size));
-        rig.calm();
+        progress.show_message(format!("releasing {}, {mode:?}", args.size));
+        bench_store.pause_populating();
         let begun = Instant::now();
-        let released = rig.release(args.size, mode);
+        let released = bench_store.release(args.size, mode);
         timed.ours.push(micros(begun.elapsed()) / 1000.0);
         timed.kernel.push(kernel_millis(released.bytes)?);
         timed
@@ -123,15 +127,15 @@ fn timed(args: &Args, mode: ReleaseMode, progress: &Progress) -> Result<Timed, B
             .push(copy_millis(released.bytes_kept, args.value)?);
         timed.lost.push(released.items_lost as f64);
         timed.kept.push(released.bytes_kept.0 as f64);
-        rig.resume();
+        bench_store.resume_populating();
         progress.step();
     }
     Ok(timed)
 }
 
-/// How long the kernel takes to take `amount` of touched huge pages back.
+/// How long the kernel takes to take back `amount` of touched huge pages.
 fn kernel_millis(amount: Bytes) -> Result<f64, BenchError> {
-    let region = touched(amount)?;
+    let region = touched_memory(amount)?;
     let begun = Instant::now();
     drop(region);
     Ok(micros(begun.elapsed()) / 1000.0)
@@ -139,8 +143,8 @@ fn kernel_millis(amount: Bytes) -> Result<f64, BenchError> {
 
 /// How long it takes to copy `amount` in values of `value_bytes`, from huge pages to huge pages.
 fn copy_millis(amount: Bytes, value_bytes: usize) -> Result<f64, BenchError> {
-    let from = touched(amount)?;
-    let mut to = touched(amount)?;
+    let from = touched_memory(amount)?;
+    let mut to = touched_memory(amount)?;
     let begun = Instant::now();
     let pairs = from.chunks(value_bytes).zip(to.chunks_mut(value_bytes));
     pairs.for_each(|(from, to)| to.copy_from_slice(from));
@@ -149,7 +153,7 @@ fn copy_millis(amount: Bytes, value_bytes: usize) -> Result<f64, BenchError> {
 }
 
 /// Memory of huge pages, each of which was written to.
-pub(super) fn touched(amount: Bytes) -> Result<MmapMut, BenchError> {
+pub(super) fn touched_memory(amount: Bytes) -> Result<MmapMut, BenchError> {
     let bytes = amount.0.max(PAGE_BYTES) as usize;
     let mut region = MmapMut::map_anon(bytes).map_err(BenchError::Memory)?;
     region

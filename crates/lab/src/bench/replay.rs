@@ -1,23 +1,23 @@
-//! A client that gets, and sets what it missed.
+//! A client that gets keys, and sets those that it missed.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use sublet_sim::chance::Chance;
+use sublet_sim::rng::SimRng;
 
-use super::load::LoadError;
-use super::stream::shown;
+use super::load_generator::LoadError;
+use super::request_stream::shown;
 
-/// Gets that are under way at once, at the most: none for a key that is under way already.
+/// The most gets that are under way at once. A key that is under way is not asked for again.
 const BATCH: usize = 64;
 
-/// A server that answers nothing for this long is taken for broken.
+/// A server counts as broken if it answers nothing for this long.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// What a replay came to.
+/// The results of a replay.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Replayed {
+pub(super) struct ReplayCounts {
     /// Gets that missed.
     pub(super) misses: u64,
     /// Sets that were refused for want of memory.
@@ -25,30 +25,34 @@ pub(super) struct Replayed {
 }
 
 /// Keys by number, each with a value of its own size.
-pub(super) struct Replay<'a> {
+pub(super) struct TraceReplay<'a> {
     key_bytes: usize,
     value_bytes: &'a [u32],
     noise: Vec<u8>,
 }
 
-impl<'a> Replay<'a> {
-    /// `value_bytes[n]` is the size of key number n's value.
-    pub(super) fn new(key_bytes: usize, value_bytes: &'a [u32]) -> Replay<'a> {
+impl<'a> TraceReplay<'a> {
+    /// Makes a replay. `value_bytes[n]` is the size of key number n's value.
+    pub(super) fn new(key_bytes: usize, value_bytes: &'a [u32]) -> TraceReplay<'a> {
         let largest = value_bytes.iter().copied().max().unwrap_or(0) as usize;
-        let mut chance = Chance::seeded(0);
-        Replay {
+        let mut rng = SimRng::seeded(0);
+        TraceReplay {
             key_bytes,
             value_bytes,
-            noise: (0..largest + SHIFTS).map(|_| chance.bits() as u8).collect(),
+            noise: (0..largest + SHIFTS).map(|_| rng.bits() as u8).collect(),
         }
     }
 
-    /// Replays `requests`, key numbers in order.
-    pub(super) fn run(&self, address: SocketAddr, requests: &[u32]) -> Result<Replayed, LoadError> {
-        let mut line = Line::open(address)?;
+    /// Replays `requests`: key numbers in order.
+    pub(super) fn run(
+        &self,
+        address: SocketAddr,
+        requests: &[u32],
+    ) -> Result<ReplayCounts, LoadError> {
+        let mut line = BufferedConnection::open(address)?;
         let mut out = Vec::new();
         let mut missed = Vec::new();
-        let mut replayed = Replayed::default();
+        let mut replayed = ReplayCounts::default();
         for batch in batches(requests) {
             out.clear();
             batch.iter().for_each(|key| self.put_get(*key, &mut out));
@@ -66,8 +70,8 @@ impl<'a> Replay<'a> {
     }
 
     /// The keys that a server holds.
-    pub(super) fn held(&self, address: SocketAddr) -> Result<Vec<u32>, LoadError> {
-        let mut line = Line::open(address)?;
+    pub(super) fn resident_keys(&self, address: SocketAddr) -> Result<Vec<u32>, LoadError> {
+        let mut line = BufferedConnection::open(address)?;
         let mut out = Vec::new();
         let mut held = Vec::new();
         let keys: Vec<u32> = (0..self.value_bytes.len() as u32).collect();
@@ -89,7 +93,7 @@ impl<'a> Replay<'a> {
     }
 
     fn put_key(&self, key: u32, out: &mut Vec<u8>) {
-        // Writing to a Vec cannot fail.
+        // A write to a Vec cannot fail.
         let _ = write!(out, "{key:0width$}", width = self.key_bytes);
     }
 
@@ -104,8 +108,8 @@ impl<'a> Replay<'a> {
         &self.noise[from..][..self.value_bytes[key as usize] as usize]
     }
 
-    /// Reads one answer to a get and checks the value that comes with a hit.
-    fn is_hit(&self, key: u32, line: &mut Line) -> Result<bool, LoadError> {
+    /// Reads one reply to a get, and checks the value that comes with a hit.
+    fn is_hit(&self, key: u32, line: &mut BufferedConnection) -> Result<bool, LoadError> {
         const END: &[u8] = b"END\r\n";
         if line.peek(END.len())? == END {
             line.skip(END.len());
@@ -120,8 +124,13 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    /// Sets `keys`; returns how many the server refused for want of memory.
-    fn set_all(&self, keys: &[u32], out: &mut Vec<u8>, line: &mut Line) -> Result<u64, LoadError> {
+    /// Sets `keys`. Returns how many the server refused for want of memory.
+    fn set_all(
+        &self,
+        keys: &[u32],
+        out: &mut Vec<u8>,
+        line: &mut BufferedConnection,
+    ) -> Result<u64, LoadError> {
         out.clear();
         for &key in keys {
             out.extend_from_slice(b"set ");
@@ -145,7 +154,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// `requests` in pieces in which no key comes twice: who asks for it again finds what was stored for the first.
+/// Splits `requests` into pieces in which no key comes twice. A second request for a key finds what was stored for the
+/// first.
 fn batches(mut requests: &[u32]) -> impl Iterator<Item = &[u32]> {
     std::iter::from_fn(move || {
         let most = requests.len().min(BATCH);
@@ -160,28 +170,28 @@ fn batches(mut requests: &[u32]) -> impl Iterator<Item = &[u32]> {
 const HELD: &[u8] = b"HD\r\n";
 const ABSENT: &[u8] = b"EN\r\n";
 const STORED: &[u8] = b"STORED\r\n";
-/// memcached's, where it finds no memory to read a value into.
+/// memcached's reply if it finds no memory to read a value into.
 const NO_BUFFER: &[u8] = b"SERVER_ERROR Out of memory during read\r\n";
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
-/// Different values begin at different places of one block of noise.
+/// Different values begin at this many different places of one block of noise.
 const SHIFTS: usize = 4096;
 
-/// A connection and what came from it but was not looked at yet.
-struct Line {
+/// A connection, and what came from it but was not read yet.
+struct BufferedConnection {
     socket: TcpStream,
     buffer: Vec<u8>,
     from: usize,
     to: usize,
 }
 
-impl Line {
-    fn open(address: SocketAddr) -> io::Result<Line> {
+impl BufferedConnection {
+    fn open(address: SocketAddr) -> io::Result<BufferedConnection> {
         const BUFFER: usize = 2 << 20;
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(SILENCE_MAX))?;
-        Ok(Line {
+        Ok(BufferedConnection {
             socket,
             buffer: vec![0; BUFFER],
             from: 0,
@@ -189,7 +199,7 @@ impl Line {
         })
     }
 
-    /// The next `wanted` bytes, which stay.
+    /// The next `wanted` bytes. They stay in the buffer.
     fn peek(&mut self, wanted: usize) -> Result<&[u8], LoadError> {
         if self.from + wanted > self.buffer.len() {
             self.buffer.copy_within(self.from..self.to, 0);

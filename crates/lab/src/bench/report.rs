@@ -1,4 +1,4 @@
-//! The one form of every bench: rows of ours beside the peer's, each with its goal.
+//! The common form of every bench: rows of our figures beside the peer's, each with its goal.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::chart::Chart;
-use super::machine::Machine;
+use super::machine::MachineFacts;
 
-/// What one bench found.
+/// The results of one bench.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     /// Its figures.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<BenchRow>,
     /// Curves for the plot, beside the rows' ratios.
     pub(super) charts: Vec<Chart>,
-    /// What a reader must know: how it was measured, what was left out and why.
+    /// What a reader must know: how it was measured, and what was left out and why.
     pub(super) notes: Vec<String>,
 }
 
-impl Report {
+impl BenchReport {
     /// Whether no row misses its goal.
     pub(super) fn holds(&self) -> bool {
         self.rows.iter().all(|row| row.holds() != Some(false))
     }
 
     /// The machine-readable form, described in `docs/benches.md`.
-    pub(super) fn json(&self, machine: &Machine) -> serde_json::Value {
+    pub(super) fn json(&self, machine: &MachineFacts) -> serde_json::Value {
         serde_json::json!({
             "version": 1,
             "machine": machine,
@@ -38,7 +38,7 @@ impl Report {
     }
 
     /// The form for people.
-    pub(super) fn text(&self, machine: &Machine) -> String {
+    pub(super) fn text(&self, machine: &MachineFacts) -> String {
         let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
         format!("{machine}\n{}\n{notes}", self.table())
     }
@@ -54,25 +54,29 @@ impl Report {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        table.add_rows(self.rows.iter().map(Row::cells));
+        table.add_rows(self.rows.iter().map(BenchRow::cells));
         table
     }
 }
 
-/// One figure: ours, the peer's, and what we mean to reach.
+/// One figure: ours, the peer's, and the goal.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct BenchRow {
     name: String,
     unit: &'static str,
-    ours: Measured,
-    peer: Option<Measured>,
+    ours: RoundsSummary,
+    peer: Option<RoundsSummary>,
     goal: Option<Goal>,
 }
 
-impl Row {
+impl BenchRow {
     /// A row with our own figure.
-    pub(super) fn new(name: impl Into<String>, unit: &'static str, ours: Measured) -> Row {
-        Row {
+    pub(super) fn new(
+        name: impl Into<String>,
+        unit: &'static str,
+        ours: RoundsSummary,
+    ) -> BenchRow {
+        BenchRow {
             name: name.into(),
             unit,
             ours,
@@ -81,30 +85,30 @@ impl Row {
         }
     }
 
-    /// With what the peer, or the baseline, made of the same.
-    pub(super) fn against(mut self, peer: Measured) -> Row {
+    /// Adds the same figure of the peer or the baseline.
+    pub(super) fn against(mut self, peer: RoundsSummary) -> BenchRow {
         self.peer = Some(peer);
         self
     }
 
-    /// With what is to be reached.
-    pub(super) fn goal(mut self, goal: Goal) -> Row {
+    /// Adds the goal.
+    pub(super) fn goal(mut self, goal: Goal) -> BenchRow {
         self.goal = Some(goal);
         self
     }
 
-    /// What it is called.
+    /// Its name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Ours ÷ the peer's, where there is a peer that is not zero.
+    /// Ours ÷ the peer's, if there is a peer and its figure is not zero.
     pub(super) fn ratio(&self) -> Option<f64> {
         let peer = self.peer?.median;
         (peer != 0.0).then(|| self.ours.median / peer)
     }
 
-    /// The goal of the ratio, where that is what the goal is of.
+    /// The goal, if it is one of the ratio.
     pub(super) fn ratio_goal(&self) -> Option<f64> {
         match self.goal? {
             Goal::RatioAtLeast(bound) | Goal::RatioAtMost(bound) => Some(bound),
@@ -112,7 +116,7 @@ impl Row {
         }
     }
 
-    /// Whether the goal is reached; nothing where there is no goal or no peer to compare with.
+    /// Whether the goal is reached. Nothing if there is no goal, or no peer to compare with.
     pub(super) fn holds(&self) -> Option<bool> {
         Some(match self.goal? {
             Goal::RatioAtLeast(bound) => self.ratio()? >= bound,
@@ -140,16 +144,16 @@ impl Row {
     }
 }
 
-/// `{name, unit, ours, peer, ratio, goal, holds, spread}`; what is absent is null.
-impl Serialize for Row {
+/// `{name, unit, ours, peer, ratio, goal, holds, spread}`. What is absent is null.
+impl Serialize for BenchRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Spread {
+        struct RowRange {
             ours: [f64; 2],
             peer: Option<[f64; 2]>,
             rounds: usize,
         }
-        let spread = Spread {
+        let spread = RowRange {
             ours: self.ours.range(),
             peer: self.peer.map(|peer| peer.range()),
             rounds: self.ours.rounds,
@@ -167,10 +171,10 @@ impl Serialize for Row {
     }
 }
 
-/// "No worse" as a ratio: two runs of one and the same program differ by as much.
+/// "No worse" as a ratio: two runs of the same program differ by as much.
 pub(super) const NO_WORSE: f64 = 1.05;
 
-/// What is to be reached, of the ratio or of our own figure.
+/// A goal of the ratio or of our own figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
     /// Ours ÷ the peer's is at least this.
@@ -200,7 +204,7 @@ fn rounded(bound: f64) -> f64 {
 
 /// The rounds of one measurement: their median and how far they lay apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct RoundsSummary {
     /// The middle round.
     pub(super) median: f64,
     /// The smallest.
@@ -211,19 +215,19 @@ pub(super) struct Measured {
     pub(super) rounds: usize,
 }
 
-impl Measured {
+impl RoundsSummary {
     /// A figure that was counted once and has no spread.
-    pub(super) fn once(figure: f64) -> Measured {
-        Measured::of(&[figure])
+    pub(super) fn once(figure: f64) -> RoundsSummary {
+        RoundsSummary::of(&[figure])
     }
 
-    /// The rounds' summary; not a number where there was none.
-    pub(super) fn of(rounds: &[f64]) -> Measured {
+    /// A summary of the rounds. It is not a number if there was none.
+    pub(super) fn of(rounds: &[f64]) -> RoundsSummary {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |place: usize| sorted.get(place).copied().unwrap_or(f64::NAN);
         let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
-        Measured {
+        RoundsSummary {
             median: (at(low) + at(high)) / 2.0,
             least: at(0),
             most: at(sorted.len().saturating_sub(1)),
@@ -236,8 +240,8 @@ impl Measured {
     }
 }
 
-/// The median and, where there were several rounds, the larger distance to an end in per cent.
-impl fmt::Display for Measured {
+/// The median. If there were several rounds, the larger distance to an end follows, in per cent.
+impl fmt::Display for RoundsSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&figure(self.median))?;
         if self.rounds > 1 && self.median != 0.0 {
@@ -248,7 +252,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Writes a figure with three or four digits that mean something.
+/// Writes a figure with three or four significant digits.
 pub(super) fn figure(number: f64) -> String {
     let digits = match number.abs() {
         n if n >= 1000.0 => return grouped(number.round() as i64),
@@ -278,9 +282,9 @@ mod tests {
 
     #[test]
     fn a_median_lies_in_the_middle() {
-        assert_eq!(Measured::of(&[3.0, 1.0, 2.0]).median, 2.0);
-        assert_eq!(Measured::of(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
-        let apart = Measured::of(&[90.0, 100.0, 120.0]);
+        assert_eq!(RoundsSummary::of(&[3.0, 1.0, 2.0]).median, 2.0);
+        assert_eq!(RoundsSummary::of(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
+        let apart = RoundsSummary::of(&[90.0, 100.0, 120.0]);
         assert_eq!((apart.least, apart.most), (90.0, 120.0));
         assert_eq!(apart.to_string(), "100 ±20%");
     }
@@ -288,21 +292,22 @@ mod tests {
     #[test]
     fn goals_bind_the_side_they_name() {
         let row = |goal| {
-            Row::new("r", "ms", Measured::once(60.0))
-                .against(Measured::once(50.0))
+            BenchRow::new("r", "ms", RoundsSummary::once(60.0))
+                .against(RoundsSummary::once(50.0))
                 .goal(goal)
         };
         assert_eq!(row(Goal::RatioAtMost(1.2)).holds(), Some(true));
         assert_eq!(row(Goal::RatioAtLeast(1.3)).holds(), Some(false));
         assert_eq!(row(Goal::OursAtMost(59.0)).holds(), Some(false));
-        let alone = Row::new("r", "ms", Measured::once(1.0)).goal(Goal::RatioAtLeast(1.0));
+        let alone =
+            BenchRow::new("r", "ms", RoundsSummary::once(1.0)).goal(Goal::RatioAtLeast(1.0));
         assert_eq!(alone.holds(), None, "no peer, nothing to hold");
     }
 
     #[test]
     fn rows_serialise_in_the_agreed_form() {
-        let row = Row::new("r", "ops/s", Measured::of(&[2.0, 4.0, 3.0]))
-            .against(Measured::once(2.0))
+        let row = BenchRow::new("r", "ops/s", RoundsSummary::of(&[2.0, 4.0, 3.0]))
+            .against(RoundsSummary::once(2.0))
             .goal(Goal::RatioAtLeast(1.3));
         let expected = serde_json::json!({
             "name": "r", "unit": "ops/s", "ours": 3.0, "peer": 2.0, "ratio": 1.5,

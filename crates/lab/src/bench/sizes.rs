@@ -1,28 +1,28 @@
-//! Value sizes drawn from a distribution in the form of CacheLib's benchmark configurations.
+//! Value sizes, drawn from a distribution in the form of CacheLib's benchmark configurations.
 
 use std::io;
 
-use sublet_sim::chance::Chance;
+use sublet_sim::rng::SimRng;
 
 use serde::Deserialize;
 
-/// Upper bounds of ranges of sizes, and how often each range was seen.
-pub(super) struct Sizes {
+/// Upper bounds of ranges of sizes, and how often each range occurred.
+pub(super) struct SizeDistribution {
     upto: Vec<u32>,
     cumulated: Vec<f64>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct SizesJson {
     val_size_range: Vec<u32>,
     val_size_range_probability: Vec<f64>,
 }
 
-impl Sizes {
+impl SizeDistribution {
     /// Reads `{"valSizeRange": […], "valSizeRangeProbability": […]}`.
-    pub(super) fn parse(json: &[u8]) -> io::Result<Sizes> {
-        let written: Written = serde_json::from_slice(json)?;
+    pub(super) fn parse(json: &[u8]) -> io::Result<SizeDistribution> {
+        let written: SizesJson = serde_json::from_slice(json)?;
         let mut sum = 0.0;
         let add = |seen: &f64| {
             sum += seen.max(0.0);
@@ -33,19 +33,19 @@ impl Sizes {
         if upto.is_empty() || upto.len() != cumulated.len() || sum <= 0.0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(Sizes { upto, cumulated })
+        Ok(SizeDistribution { upto, cumulated })
     }
 
-    /// The size that belongs to `id`: always the same one.
+    /// The size for `id`. It is always the same.
     pub(super) fn of(&self, id: u64) -> u32 {
-        let mut chance = Chance::seeded(id);
+        let mut rng = SimRng::seeded(id);
         let sum = self.cumulated.last().copied().unwrap_or(0.0);
-        let drawn = chance.share() * sum;
+        let drawn = rng.share() * sum;
         let range = self.cumulated.partition_point(|upto| *upto <= drawn);
         let range = range.min(self.upto.len() - 1);
         let above = range.checked_sub(1).map_or(0, |below| self.upto[below]);
         let width = self.upto[range].saturating_sub(above).max(1);
-        above + 1 + chance.below(u64::from(width)) as u32
+        above + 1 + rng.below(u64::from(width)) as u32
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn sizes_fall_into_the_ranges_as_often_as_they_were_seen() -> io::Result<()> {
         let json = br#"{"valSizeRange":[31,63,95],"valSizeRangeProbability":[1,0,3]}"#;
-        let sizes = Sizes::parse(json)?;
+        let sizes = SizeDistribution::parse(json)?;
         let drawn: Vec<u32> = (0..10_000).map(|id| sizes.of(id)).collect();
         let small = drawn.iter().filter(|size| (1..=31).contains(*size)).count();
         let large = drawn
@@ -71,8 +71,14 @@ mod tests {
 
     #[test]
     fn ranges_without_figures_are_refused() {
-        assert!(Sizes::parse(br#"{"valSizeRange":[],"valSizeRangeProbability":[]}"#).is_err());
-        assert!(Sizes::parse(br#"{"valSizeRange":[1],"valSizeRangeProbability":[]}"#).is_err());
-        assert!(Sizes::parse(b"[]").is_err());
+        assert!(
+            SizeDistribution::parse(br#"{"valSizeRange":[],"valSizeRangeProbability":[]}"#)
+                .is_err()
+        );
+        assert!(
+            SizeDistribution::parse(br#"{"valSizeRange":[1],"valSizeRangeProbability":[]}"#)
+                .is_err()
+        );
+        assert!(SizeDistribution::parse(b"[]").is_err());
     }
 }

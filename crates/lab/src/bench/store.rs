@@ -1,39 +1,42 @@
-//! `sublet-lab bench store`: what a put and a get of a page cost beside the bare copy of it.
+//! `sublet-lab bench store`: what a put and a get of a page cost, beside the bare copy of it.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
 
 use memmap2::MmapMut;
-use sublet_sim::chance::Chance;
-use sublet_store::{Blank, Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
+use sublet_sim::rng::SimRng;
+use sublet_store::{
+    GetOutcome, PageKey, PageSettings, PutOutcome, Store, StoreSettings, UnwrittenPage, Worker,
+};
 use sublet_types::{
-    Bytes, EvictionKind, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId,
-    TenantSettings, Weight,
+    Bytes, EvictionKind, GetMode, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second,
+    TenantId, TenantSettings, Weight,
 };
 
 use super::amount::worth_timing;
+use super::bench_store::BenchStoreError;
 use super::error::BenchError;
-use super::progress::Progress;
-use super::release::touched;
-use super::report::{Goal, Measured, Report, Row};
-use super::rig::RigError;
+use super::progress::BenchProgress;
+use super::release::touched_memory;
+use super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
 use super::shuffle::{shuffle, shuffled};
 
-/// How much is put and got.
+/// Options of the bench.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Memory of the store, from 64MiB on; a page for every frame of it is put. Bare copies take as much beside it.
+    /// Give the store this much memory, 64MiB or more; a page is put for every frame of it. Bare copies take as much
+    /// beside it.
     #[arg(long, default_value = "8GiB", value_parser = worth_timing)]
     memory: Bytes,
-    /// Objects that the pages are spread over.
+    /// Spread the pages over this many objects.
     #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
     objects: u32,
-    /// Rounds; each puts, gets and displaces every page once.
+    /// Measure this many rounds; each puts, gets and displaces every page once.
     #[arg(long, default_value = "3")]
     rounds: NonZeroUsize,
-    /// The order in which pages leave; what auto comes to where pages leave when they are read, unless said otherwise.
-    #[arg(long, default_value_t = EvictionKind::default().ruling(false), value_name = "NAME")]
+    /// Let pages leave in this order; without it, as auto resolves for pools whose pages leave when they are read.
+    #[arg(long, default_value_t = EvictionKind::default().effective(GetMode::Exclusive), value_name = "NAME")]
     eviction: EvictionKind,
 }
 
@@ -42,29 +45,29 @@ const PAGE: usize = PAGE_BYTES as usize;
 /// Pages that are put or got together.
 const TOGETHER: usize = 32;
 
-/// Operations after which the other side has its turn, at the most.
+/// The most operations before the other side has its turn.
 const TURN_MAX: usize = 200_000;
 
-/// Blocks beyond the pages': for the index of items and what is kept free for eviction.
+/// Memory beyond the blocks of the pages: for the index of items and what is kept free for eviction.
 const SPARE: Bytes = Bytes::mib(16);
 
-/// Rounds in which one and two threads are timed.
+/// Rounds that time one and two threads.
 const SCALING_ROUNDS: usize = 15;
 
 const NOW: Second = Second(2);
 
-/// PUMA's metadata: 8 bytes a page.
+/// PUMA's metadata: 8 bytes per page.
 const PUMA_BYTES: f64 = 8.0;
 
-/// Times puts and gets, a turn of ours and a turn of bare copies at a time.
-pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
+/// Times puts and gets. Sublet and bare copies take turns.
+pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, BenchError> {
     let rounds = args.rounds.get();
     progress.expect(rounds + 1);
-    let mut bench = Bench::new(args)?;
-    let mut turns = Turns::default();
-    let mut report = Report::default();
-    progress.say("holding the memory".to_owned());
-    bench.hold();
+    let mut bench = StoreBench::new(args)?;
+    let mut turns = StoreTimings::default();
+    let mut report = BenchReport::default();
+    progress.show_message("holding the memory".to_owned());
+    bench.warm_up();
     for _ in 0..rounds {
         bench.round(&mut turns)?;
         progress.step();
@@ -83,32 +86,32 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
     Ok(report)
 }
 
-/// Nanoseconds of an operation, turn by turn.
+/// Nanoseconds per operation, turn by turn.
 #[derive(Default)]
-struct Turns {
-    put: Side,
-    get: Side,
-    get_keeping: Side,
-    displace: Side,
+struct StoreTimings {
+    put: OperationTimings,
+    get: OperationTimings,
+    get_keeping: OperationTimings,
+    displace: OperationTimings,
 }
 
 #[derive(Default)]
-struct Side {
+struct OperationTimings {
     /// One operation after the other.
     alone: Vec<f64>,
-    /// [`TOGETHER`] in a call.
+    /// [`TOGETHER`] operations in one call.
     together: Vec<f64>,
     copy: Vec<f64>,
 }
 
-impl Turns {
-    fn rows(&self) -> Vec<Row> {
-        let row = |name: &str, ours: &[f64], side: &Side, most: f64| {
-            Row::new(name, "ns", Measured::of(ours))
-                .against(Measured::of(&side.copy))
+impl StoreTimings {
+    fn rows(&self) -> Vec<BenchRow> {
+        let row = |name: &str, ours: &[f64], side: &OperationTimings, most: f64| {
+            BenchRow::new(name, "ns", RoundsSummary::of(ours))
+                .against(RoundsSummary::of(&side.copy))
                 .goal(Goal::RatioAtMost(most))
         };
-        let rows = |name: &str, side: &Side, most: f64| {
+        let rows = |name: &str, side: &OperationTimings, most: f64| {
             let together = format!("{name}, {TOGETHER} at a time");
             [
                 row(name, &side.alone, side, most),
@@ -125,13 +128,13 @@ impl Turns {
     }
 }
 
-impl Side {
-    /// Times a turn of ours, every other one together. Blocks are held still for as many at a time either way, as
-    /// rings do it.
-    fn time(&mut self, worker: &Worker, keys: &[u32], mut work: impl FnMut(Way, &[u32])) {
+impl OperationTimings {
+    /// Times one turn of Sublet. Every other batch is one call. Either way the worker pins blocks for as many
+    /// operations at a time, as rings do.
+    fn time(&mut self, worker: &Worker, keys: &[u32], mut work: impl FnMut(Batching, &[u32])) {
         let way = match self.alone.len() > self.together.len() {
-            true => Way::Together,
-            false => Way::Alone,
+            true => Batching::Together,
+            false => Batching::Alone,
         };
         let begun = Instant::now();
         for batch in keys.chunks(TOGETHER) {
@@ -139,52 +142,52 @@ impl Side {
         }
         let each = nanoseconds_each(begun, keys);
         match way {
-            Way::Alone => self.alone.push(each),
-            Way::Together => self.together.push(each),
+            Batching::Alone => self.alone.push(each),
+            Batching::Together => self.together.push(each),
         }
     }
 }
 
-/// Operations of a turn: so many that each round has one of either way.
-fn turn_of(keys: &[u32]) -> usize {
+/// Operations per turn, so many that each round has at least one turn of either way.
+fn operations_per_turn(keys: &[u32]) -> usize {
     TURN_MAX.min(keys.len().div_ceil(2))
 }
 
-/// How a batch is asked for.
+/// How a batch of operations is called.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Batching {
     /// One call after the other.
     Alone,
     /// In one call.
     Together,
 }
 
-struct Bench {
+struct StoreBench {
     store: Arc<Store>,
-    client: Client,
-    /// The same on a pool that keeps what is got.
-    keeper: Client,
-    /// As much memory as the store's, for bare copies.
+    client: PoolClient,
+    /// A client of a pool that keeps what is got.
+    keeper: PoolClient,
+    /// As much memory as the store has, for bare copies.
     bare: MmapMut,
     buffer: Vec<u8>,
-    /// Keys in the order in which they are put.
+    /// Keys in the order of the puts.
     order: Vec<u32>,
-    /// Frames in the order in which they are copied.
+    /// Frames in the order of the copies.
     frames: Vec<u32>,
-    /// Keys in the order in which they are got.
+    /// Keys in the order of the gets.
     got: Vec<u32>,
-    chance: Chance,
+    rng: SimRng,
 }
 
 /// A worker on one pool.
-struct Client {
+struct PoolClient {
     worker: Worker,
     tenant: TenantId,
     pool: PoolId,
     objects: u32,
 }
 
-impl Client {
+impl PoolClient {
     fn key(&self, number: u32, generation: u64) -> PageKey {
         PageKey {
             pool: self.pool,
@@ -193,13 +196,13 @@ impl Client {
         }
     }
 
-    fn put(&self, number: u32, generation: u64, buffer: &[u8]) -> Put {
+    fn put(&self, number: u32, generation: u64, buffer: &[u8]) -> PutOutcome {
         let key = self.key(number, generation);
         self.worker
             .put_page(self.tenant, key, NOW, |page| page.write(buffer))
     }
 
-    /// Some keys, at most [`TOGETHER`], in `room`.
+    /// Fills `room` with up to [`TOGETHER`] keys.
     fn keys<'a>(
         &self,
         numbers: &[u32],
@@ -213,23 +216,29 @@ impl Client {
         room
     }
 
-    fn put_batch(&self, way: Way, numbers: &[u32], generation: u64, buffer: &[u8]) {
-        if way == Way::Alone {
+    fn put_batch(&self, way: Batching, numbers: &[u32], generation: u64, buffer: &[u8]) {
+        if way == Batching::Alone {
             return numbers.iter().for_each(|number| {
                 self.put(*number, generation, buffer);
             });
         }
         let mut room = [self.key(0, 0); TOGETHER];
         let keys = self.keys(numbers, generation, &mut room);
-        let fill = |_, page: &mut Blank<'_>| page.write(buffer);
+        let fill = |_, page: &mut UnwrittenPage<'_>| page.write(buffer);
         self.worker
             .put_pages(self.tenant, keys, NOW, fill, |_, _| {});
     }
 
-    /// Says how many were there.
-    fn get_batch(&self, way: Way, numbers: &[u32], generation: u64, buffer: &mut [u8]) -> usize {
-        if way == Way::Alone {
-            let is_hit = |number: &&u32| self.get(**number, generation, buffer) == Get::Hit;
+    /// Gets a batch. Returns how many pages were there.
+    fn get_batch(
+        &self,
+        way: Batching,
+        numbers: &[u32],
+        generation: u64,
+        buffer: &mut [u8],
+    ) -> usize {
+        if way == Batching::Alone {
+            let is_hit = |number: &&u32| self.get(**number, generation, buffer) == GetOutcome::Hit;
             return numbers.iter().filter(is_hit).count();
         }
         let mut room = [self.key(0, 0); TOGETHER];
@@ -238,7 +247,7 @@ impl Client {
         let mut hits = 0;
         self.worker
             .get_pages(self.tenant, keys, NOW, visit, |_, got| {
-                hits += usize::from(got == Get::Hit);
+                hits += usize::from(got == GetOutcome::Hit);
             });
         hits
     }
@@ -251,17 +260,17 @@ impl Client {
         }
     }
 
-    fn get(&self, number: u32, generation: u64, buffer: &mut [u8]) -> Get {
+    fn get(&self, number: u32, generation: u64, buffer: &mut [u8]) -> GetOutcome {
         let key = self.key(number, generation);
         self.worker
             .get_page(self.tenant, key, NOW, |page| buffer.copy_from_slice(page))
     }
 }
 
-impl Bench {
-    fn new(args: &Args) -> Result<Bench, BenchError> {
-        // First of all: the kernel refuses what this machine has not.
-        let bare = touched(args.memory)?;
+impl StoreBench {
+    fn new(args: &Args) -> Result<StoreBench, BenchError> {
+        // This comes first: the kernel refuses if the machine does not have the memory.
+        let bare = touched_memory(args.memory)?;
         let limit = args.memory + SPARE;
         let store = Store::new(StoreSettings {
             capacity: limit,
@@ -271,49 +280,49 @@ impl Bench {
             evicts: true,
             pages: PageSettings::default(),
         })
-        .map_err(RigError::from)?;
+        .map_err(BenchStoreError::from)?;
         let tenant = store
             .add_tenant(TenantSettings {
-                name: "bench".parse().map_err(RigError::from)?,
+                name: "bench".parse().map_err(BenchStoreError::from)?,
                 weight: Weight::default(),
                 floor: None,
                 ceiling: Some(args.memory),
             })
-            .map_err(RigError::from)?;
+            .map_err(BenchStoreError::from)?;
         store.set_eviction(tenant, args.eviction, NOW);
-        let client = |keeping| -> Result<Client, BenchError> {
+        let client = |keeping| -> Result<PoolClient, BenchError> {
             let flags = PoolFlags {
                 keeping,
                 ..PoolFlags::default()
             };
-            Ok(Client {
-                worker: store.worker().map_err(RigError::from)?,
+            Ok(PoolClient {
+                worker: store.worker().map_err(BenchStoreError::from)?,
                 tenant,
                 pool: store
                     .create_pool(tenant, flags, None)
-                    .map_err(RigError::from)?,
+                    .map_err(BenchStoreError::from)?,
                 objects: args.objects,
             })
         };
-        let mut chance = Chance::seeded(1);
+        let mut rng = SimRng::seeded(1);
         let pages = (args.memory.0 / PAGE_BYTES) as usize;
-        // A little less than there are frames: the last are spread over the shards.
-        let order = shuffled(pages - pages / 64, &mut chance);
-        Ok(Bench {
+        // A little less than there are frames, because the last frames are spread over the shards.
+        let order = shuffled(pages - pages / 64, &mut rng);
+        Ok(StoreBench {
             client: client(false)?,
             keeper: client(true)?,
             store,
             bare,
             buffer: vec![7; PAGE],
             got: order.clone(),
-            frames: shuffled(pages, &mut chance),
+            frames: shuffled(pages, &mut rng),
             order,
-            chance,
+            rng,
         })
     }
 
-    /// Has the kernel give all the memory, and what is remembered of pages suit it, before anything is timed.
-    fn hold(&mut self) {
+    /// Makes the kernel provide all the memory, and sizes the page directory, before anything is timed.
+    fn warm_up(&mut self) {
         while self.store.populate() {}
         for key in &self.order {
             self.client.put(*key, 0, &self.buffer);
@@ -323,71 +332,81 @@ impl Bench {
         self.client.flush(0);
     }
 
-    /// Puts everything and gets it; displaces all of it by other pages; and gets what stays.
-    fn round(&mut self, turns: &mut Turns) -> Result<(), BenchError> {
-        shuffle(&mut self.order, &mut self.chance);
-        shuffle(&mut self.got, &mut self.chance);
-        shuffle(&mut self.frames, &mut self.chance);
+    /// Puts everything and gets it. Then displaces all of it by other pages, and gets what stays.
+    fn round(&mut self, turns: &mut StoreTimings) -> Result<(), BenchError> {
+        shuffle(&mut self.order, &mut self.rng);
+        shuffle(&mut self.got, &mut self.rng);
+        shuffle(&mut self.frames, &mut self.rng);
         let (order, got, frames) = (&self.order, &self.got, &self.frames);
         let (client, buffer) = (&self.client, &mut self.buffer);
         for (keys, frames) in order
-            .chunks(turn_of(order))
-            .zip(frames.chunks(turn_of(order)))
+            .chunks(operations_per_turn(order))
+            .zip(frames.chunks(operations_per_turn(order)))
         {
             turns.put.time(&client.worker, keys, |way, batch| {
                 client.put_batch(way, batch, 0, buffer);
             });
-            turns.put.copy.push(timed(frames, |frame| {
-                copy_in(&mut self.bare, frame, buffer)
-            }));
+            turns
+                .put
+                .copy
+                .push(nanoseconds_per_operation(frames, |frame| {
+                    copy_in(&mut self.bare, frame, buffer)
+                }));
         }
         client.gets(got, frames, &self.bare, buffer, &mut turns.get)?;
         for key in order {
             client.put(*key, 1, buffer);
         }
-        for (keys, frames) in got.chunks(turn_of(got)).zip(frames.chunks(turn_of(got))) {
+        for (keys, frames) in got
+            .chunks(operations_per_turn(got))
+            .zip(frames.chunks(operations_per_turn(got)))
+        {
             turns.displace.time(&client.worker, keys, |way, batch| {
                 client.put_batch(way, batch, 2, buffer);
             });
-            turns.displace.copy.push(timed(frames, |frame| {
-                copy_in(&mut self.bare, frame, buffer)
-            }));
+            turns
+                .displace
+                .copy
+                .push(nanoseconds_per_operation(frames, |frame| {
+                    copy_in(&mut self.bare, frame, buffer)
+                }));
         }
         client.flush(1);
         client.flush(2);
-        // Its objects lie in other shards than the first pool's: half of them surely have frames there.
+        // Its objects lie in other shards than those of the first pool. Half of them surely have frames there.
         let mut kept = order[..order.len() / 2].to_vec();
         for key in &kept {
             self.keeper.put(*key, 0, buffer);
         }
-        shuffle(&mut kept, &mut self.chance);
+        shuffle(&mut kept, &mut self.rng);
         let side = &mut turns.get_keeping;
         self.keeper.gets(&kept, frames, &self.bare, buffer, side)?;
         self.keeper.flush(0);
         Ok(())
     }
 
-    /// What the store's own facts take, a page, when it is full.
-    fn overhead(&mut self) -> Vec<Row> {
+    /// The bytes per page that the store's own records take when it is full.
+    fn overhead(&mut self) -> Vec<BenchRow> {
         for key in &self.order {
             self.client.put(*key, 0, &self.buffer);
         }
         let pages = self.store.page_figures(self.client.tenant).used.0 as f64;
         let overhead = self.store.page_overhead();
-        let row =
-            |name: &str, bytes: u64| Row::new(name, "B/page", Measured::once(bytes as f64 / pages));
+        let row = |name: &str, bytes: u64| {
+            BenchRow::new(name, "B/page", RoundsSummary::once(bytes as f64 / pages))
+        };
         let all = overhead.directory + overhead.frames + overhead.ghosts;
         vec![
             row("directory, beside PUMA's metadata", overhead.directory)
-                .against(Measured::once(PUMA_BYTES)),
+                .against(RoundsSummary::once(PUMA_BYTES)),
             row("directory and frames", overhead.directory + overhead.frames)
                 .goal(Goal::OursAtMost(0.02 * PAGE_BYTES as f64)),
             row("directory, frames and ghosts", all),
         ]
     }
 
-    /// How much faster two threads are than one, beside two bare copiers.
-    fn two_threads(&mut self) -> Result<Vec<Row>, BenchError> {
+    /// How much faster two threads are than one, beside two threads of bare copies.
+    fn two_threads(&mut self) -> Result<Vec<BenchRow>, BenchError> {
         let quarter = self.order.len() / 4;
         let halves = [
             &self.order[..quarter],
@@ -395,7 +414,10 @@ impl Bench {
         ];
         let (mut alone, mut together, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..SCALING_ROUNDS {
-            for (way, speeds) in [(Way::Alone, &mut alone), (Way::Together, &mut together)] {
+            for (way, speeds) in [
+                (Batching::Alone, &mut alone),
+                (Batching::Together, &mut together),
+            ] {
                 let one = self.client.gets_and_puts(&self.store, way, &halves[..1])?;
                 let two = self.client.gets_and_puts(&self.store, way, &halves)?;
                 speeds.push(2.0 * one / two);
@@ -405,8 +427,8 @@ impl Bench {
             bare.push(2.0 * copied / copied_by_two);
         }
         let row = |name: &str, ours: &[f64]| {
-            Row::new(name, "x", Measured::of(ours))
-                .against(Measured::of(&bare))
+            BenchRow::new(name, "x", RoundsSummary::of(ours))
+                .against(RoundsSummary::of(&bare))
                 .goal(Goal::RatioAtLeast(0.95))
         };
         let name = "two threads' speed, in one's";
@@ -415,7 +437,7 @@ impl Bench {
     }
 }
 
-impl Client {
+impl PoolClient {
     /// Gets what is there, and times it.
     fn gets(
         &self,
@@ -423,18 +445,19 @@ impl Client {
         frames: &[u32],
         bare: &[u8],
         buffer: &mut [u8],
-        side: &mut Side,
+        side: &mut OperationTimings,
     ) -> Result<(), BenchError> {
         let mut hits = 0;
         for (numbers, frames) in numbers
-            .chunks(turn_of(numbers))
-            .zip(frames.chunks(turn_of(numbers)))
+            .chunks(operations_per_turn(numbers))
+            .zip(frames.chunks(operations_per_turn(numbers)))
         {
             side.time(&self.worker, numbers, |way, batch| {
                 hits += self.get_batch(way, batch, 0, buffer);
             });
-            side.copy
-                .push(timed(frames, |frame| copy_out(bare, frame, buffer)));
+            side.copy.push(nanoseconds_per_operation(frames, |frame| {
+                copy_out(bare, frame, buffer)
+            }));
         }
         match numbers.len() - hits {
             0 => Ok(()),
@@ -442,17 +465,17 @@ impl Client {
         }
     }
 
-    /// Seconds in which a thread for each list gets its keys and puts them again.
+    /// Seconds in which one thread per list gets its keys and puts them again.
     fn gets_and_puts(
         &self,
         store: &Arc<Store>,
-        way: Way,
+        way: Batching,
         lists: &[&[u32]],
     ) -> Result<f64, BenchError> {
         let mut jobs = Vec::new();
         for keys in lists {
-            let client = Client {
-                worker: store.worker().map_err(RigError::from)?,
+            let client = PoolClient {
+                worker: store.worker().map_err(BenchStoreError::from)?,
                 ..*self
             };
             jobs.push(move || {
@@ -467,7 +490,7 @@ impl Client {
     }
 }
 
-/// Seconds in which each of `threads` copies so many frames of its part of `memory` out and in.
+/// Seconds in which each of `threads` threads copies the frames of its part of `memory` out and in.
 fn copies(memory: &mut [u8], frames: &[u32], threads: usize) -> f64 {
     let part = memory.len() / threads / PAGE * PAGE;
     let jobs = memory.chunks_mut(part).take(threads).map(|part| {
@@ -483,7 +506,7 @@ fn copies(memory: &mut [u8], frames: &[u32], threads: usize) -> f64 {
     seconds_together(jobs.collect())
 }
 
-/// Seconds until all jobs, begun together, are done.
+/// Seconds until all jobs are done that began together.
 fn seconds_together(jobs: Vec<impl FnOnce() + Send>) -> f64 {
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -494,8 +517,8 @@ fn seconds_together(jobs: Vec<impl FnOnce() + Send>) -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
-/// Nanoseconds that `work` takes for one of `numbers`.
-fn timed(numbers: &[u32], mut work: impl FnMut(u32)) -> f64 {
+/// Nanoseconds that `work` takes per number.
+fn nanoseconds_per_operation(numbers: &[u32], mut work: impl FnMut(u32)) -> f64 {
     let begun = Instant::now();
     numbers.iter().for_each(|number| work(*number));
     nanoseconds_each(begun, numbers)

@@ -1,38 +1,38 @@
-//! What `sublet-lab sim compare` is told.
+//! Options of `sublet-lab sim compare`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use sublet_sim::compare::Variants;
+use sublet_sim::compare::ScenarioVariants;
 use sublet_sim::eviction::AnyEviction;
-use sublet_sim::scenario::{PolicySpec, Shards};
-use sublet_types::Shrinking;
+use sublet_sim::scenario::{PolicySpec, ShardCount};
+use sublet_types::ShrinkMode;
 
 use super::scenario;
 
-/// What to compare.
+/// Options of the comparison.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The scenario: a file, or a name that `sublet-lab sim list` shows
+    /// Run this scenario: a file, or a name that `sublet-lab sim list` shows
     #[arg(default_value = "mixed", conflicts_with = "traces")]
     pub(super) scenario: String,
-    /// Policies, the yard-stick first; knobs follow a colon, as in smart-alloc:p=0.75
+    /// Compare these policies, the yard-stick first; knobs follow a colon, as in smart-alloc:p=0.75
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     policies: Vec<PolicySpec>,
-    /// Evictions, the yard-stick first: the orders in which ephemeral pages leave
+    /// Compare these evictions, the yard-stick first: the orders in which ephemeral pages leave
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     evictions: Vec<AnyEviction>,
-    /// What becomes of who holds more than its target
+    /// Say what happens to a tenant that holds more than its target
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = scenario::shrinking)]
-    shrink: Vec<Shrinking>,
-    /// Into how many shards a machine's pages are divided; the daemon's are 128
+    shrink: Vec<ShrinkMode>,
+    /// Divide a machine's pages into this many shards; the daemon has 128
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = shards)]
-    shards: Vec<Shards>,
-    /// Replay this trace instead of a scenario; may be given several times. A made one is made:NAME, or made:NAME:FOLDER with
-    /// the folder of CacheLib's popularities
+    shards: Vec<ShardCount>,
+    /// Replay this trace instead of a scenario; repeat it for several. A synthetic one is made:NAME, or
+    /// made:NAME:FOLDER with the folder of CacheLib's popularities
     #[arg(long = "trace", value_name = "FILE")]
     pub(super) traces: Vec<PathBuf>,
-    /// The traces' format; their names tell it where it is not given
+    /// Read the traces in this format; without it, their names tell the format
     #[arg(
         long,
         value_name = "NAME",
@@ -40,7 +40,7 @@ pub(super) struct Args {
         conflicts_with = "scenario"
     )]
     pub(super) format: Option<String>,
-    /// The client's own memory, in percent of a trace's footprint; each is tried
+    /// Give the client this memory, in percent of a trace's footprint; each is tried
     #[arg(
         long,
         value_delimiter = ',',
@@ -50,7 +50,7 @@ pub(super) struct Args {
         conflicts_with = "scenario"
     )]
     pub(super) client: Vec<Percent>,
-    /// The tier, in percent of a trace's footprint; each is tried
+    /// Give the tier this memory, in percent of a trace's footprint; each is tried
     #[arg(
         long,
         value_delimiter = ',',
@@ -65,50 +65,52 @@ pub(super) struct Args {
     without_tier: bool,
 }
 
-/// A share, as it is typed: above 0, at most 100.
+/// A share as it is typed: above 0, and at most 100.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Percent(f64);
 
-/// A share that is none.
+/// A text that is no share.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0:?} is no share of a footprint; write a number above 0 and up to 100, as in 2 or 0.5")]
-pub(super) struct NoPercent(String);
+pub(super) struct PercentError(String);
 
 impl FromStr for Percent {
-    type Err = NoPercent;
+    type Err = PercentError;
 
-    fn from_str(text: &str) -> Result<Percent, NoPercent> {
+    fn from_str(text: &str) -> Result<Percent, PercentError> {
         let number: Option<f64> = text.trim_end_matches('%').parse().ok();
         let sensible = number.filter(|number| *number > 0.0 && *number <= 100.0);
         sensible
             .map(Percent)
-            .ok_or_else(|| NoPercent(text.to_owned()))
+            .ok_or_else(|| PercentError(text.to_owned()))
     }
 }
 
-/// The most shards that a tenant has.
+/// The most shards of a tenant.
 const SHARDS_MAX: usize = 256;
 
-/// A number of shards that no tenant has.
+/// A number of shards that no tenant can have.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0:?} is no number of shards; write one from 1 to {SHARDS_MAX}")]
-struct NoShards(String);
+struct ShardCountError(String);
 
-fn shards(text: &str) -> Result<Shards, NoShards> {
+fn shards(text: &str) -> Result<ShardCount, ShardCountError> {
     let number = text.parse().ok().filter(|n| (1..=SHARDS_MAX).contains(n));
-    number.map(Shards).ok_or_else(|| NoShards(text.to_owned()))
+    number
+        .map(ShardCount)
+        .ok_or_else(|| ShardCountError(text.to_owned()))
 }
 
 impl Percent {
-    /// As a share of one.
+    /// The share as a part of one.
     pub(super) fn share(self) -> f64 {
         self.0 / 100.0
     }
 }
 
 impl Args {
-    pub(super) fn variants(&self) -> Variants {
-        Variants {
+    pub(super) fn variants(&self) -> ScenarioVariants {
+        ScenarioVariants {
             policies: self.policies.clone(),
             evictions: self.evictions.clone(),
             shards: self.shards.clone(),

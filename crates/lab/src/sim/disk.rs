@@ -1,32 +1,34 @@
-//! `sublet-lab sim disk`: ways of caching a guest's disk side by side, on traces or on a made one.
+//! `sublet-lab sim disk`: ways of caching a guest's disk side by side, on traces or on a synthetic one.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use sublet_sim::cached_disk::{Comparison, DiskCounts, PlayError, Recording, made};
-use sublet_sim::compare::Shares;
+use sublet_sim::cached_disk::{
+    CachedDiskCounts, CachingComparison, PlaybackError, ReplayableTrace, synthetic_requests,
+};
+use sublet_sim::compare::FootprintShares;
 use sublet_sim::scenario::format_of;
 use sublet_sim::traces::Trace;
 use sublet_sim::workload::spec;
 
 use super::compare_args::Percent;
 use super::error::SimError;
-use super::how::{How, write_plot};
-use super::play::side_by_side;
-use super::progress::Progress;
+use super::progress::SimProgress;
+use super::run_all::side_by_side;
+use super::run_options::{RunOptions, write_plot};
 use super::traces;
 use crate::exit::Exit;
 
-/// What to compare.
+/// Options of the comparison.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Replay this trace instead of a made one; may be given several times. One that is not there is skipped
+    /// Replay this trace instead of a synthetic one; repeat it for several. A trace that is not there is skipped
     #[arg(long = "trace", value_name = "FILE")]
     traces: Vec<PathBuf>,
-    /// The traces' format; their names tell it where it is not given
+    /// Read the traces in this format; without it, their names tell the format
     #[arg(long, value_name = "NAME", requires = "traces")]
     format: Option<String>,
-    /// The guest's own memory, in percent of a trace's footprint; each is tried
+    /// Give the guest this memory, in percent of a trace's footprint; each is tried
     #[arg(
         long,
         value_delimiter = ',',
@@ -34,23 +36,23 @@ pub(super) struct Args {
         value_name = "PERCENT"
     )]
     client: Vec<Percent>,
-    /// The disk's memory, in percent of a trace's footprint
+    /// Give the disk this memory, in percent of a trace's footprint
     #[arg(long, default_value = "10", value_name = "PERCENT")]
     tier: Percent,
 }
 
-/// Compares.
-pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
-    let progress = Progress::new();
-    let mut comparison = Comparison::default();
+/// Runs the comparison.
+pub(super) fn run(args: &Args, how: &RunOptions) -> Result<Exit, SimError> {
+    let progress = SimProgress::new();
+    let mut comparison = CachingComparison::default();
     if args.traces.is_empty() {
-        let accesses = made(how.seed());
-        let recording = Recording::of(move || Ok(Trace::of(accesses.clone())))?;
+        let accesses = synthetic_requests(how.seed());
+        let recording = ReplayableTrace::of(move || Ok(Trace::of(accesses.clone())))?;
         play("made", &recording, args, how, &progress, &mut comparison)?;
     }
     for file in &args.traces {
         let name = file.to_string_lossy();
-        progress.say(name.to_string());
+        progress.show_message(name.to_string());
         match record(&name, args.format.clone())? {
             Some(recording) => play(&name, &recording, args, how, &progress, &mut comparison)?,
             None => comparison
@@ -68,20 +70,20 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
 }
 
 /// Reads a trace, if it is there.
-fn record(file: &str, format: Option<String>) -> Result<Option<Recording>, SimError> {
+fn record(file: &str, format: Option<String>) -> Result<Option<ReplayableTrace>, SimError> {
     let trace = spec::Trace::of_file(file, format);
     let format = format_of(&trace).map_err(|cause| SimError::Format {
         file: file.to_owned(),
         cause,
     })?;
-    match traces::opened(file) {
+    match traces::open_trace(file) {
         Ok(_) => {
             let name = file.to_owned();
             let open = move || {
-                let bytes = traces::opened(&name).map_err(PlayError::Gone)?;
+                let bytes = traces::open_trace(&name).map_err(PlaybackError::Gone)?;
                 Ok(Trace::open(&name, Some(format.clone()), bytes)?)
             };
-            Ok(Some(Recording::of(open)?))
+            Ok(Some(ReplayableTrace::of(open)?))
         }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) => Err(SimError::NoTrace {
@@ -91,17 +93,17 @@ fn record(file: &str, format: Option<String>) -> Result<Option<Recording>, SimEr
     }
 }
 
-/// Has every setup do a recording, once for each size of the guest.
+/// Replays a trace on every setup, once for each size of the guest.
 fn play(
     name: &str,
-    recording: &Recording,
+    recording: &ReplayableTrace,
     args: &Args,
-    how: &How,
-    progress: &Progress,
-    comparison: &mut Comparison,
+    how: &RunOptions,
+    progress: &SimProgress,
+    comparison: &mut CachingComparison,
 ) -> Result<(), SimError> {
     for client in &args.client {
-        let shares = Shares {
+        let shares = FootprintShares {
             guest: client.share(),
             tier: args.tier.share(),
         };
@@ -113,26 +115,26 @@ fn play(
 
 fn play_all(
     name: &str,
-    recording: &Recording,
-    shares: Shares,
-    how: &How,
-    progress: &Progress,
-    comparison: &Comparison,
-) -> Result<Vec<DiskCounts>, SimError> {
+    recording: &ReplayableTrace,
+    shares: FootprintShares,
+    how: &RunOptions,
+    progress: &SimProgress,
+    comparison: &CachingComparison,
+) -> Result<Vec<CachedDiskCounts>, SimError> {
     let setups = &comparison.setups;
     progress.expect(setups.len());
     let counts = side_by_side(setups.len(), |number| {
         let setup = setups[number];
-        progress.say(format!("{name}: {setup}"));
-        let counts = recording.play(shares, setup, how.seed());
+        progress.show_message(format!("{name}: {setup}"));
+        let counts = recording.replay(shares, setup, how.seed());
         progress.end();
         counts
     });
-    let counts: Result<Vec<DiskCounts>, _> = counts.into_iter().collect();
+    let counts: Result<Vec<CachedDiskCounts>, _> = counts.into_iter().collect();
     Ok(counts?)
 }
 
-fn show(how: &How, comparison: &Comparison) -> Result<Exit, SimError> {
+fn show(how: &RunOptions, comparison: &CachingComparison) -> Result<Exit, SimError> {
     if let Some(plot) = &how.plot {
         write_plot(plot, &comparison.draw()?)?;
     }

@@ -2,20 +2,20 @@
 
 use std::io;
 
-use sublet_sim::cached_disk::PlayError;
+use sublet_sim::cached_disk::PlaybackError;
 use sublet_sim::machine::tier_store::StoreTierError;
 use sublet_sim::plot::PlotError;
 use sublet_sim::run::RunError;
 use sublet_sim::scenario::ScenarioError;
-use sublet_sim::sharing::{SetError, SharingError};
-use sublet_sim::traces::{FormatError, TraceError};
+use sublet_sim::sharing::{SharingError, TraceSetError};
+use sublet_sim::traces::{TraceError, TraceFormatError};
 
 use crate::exit::Exit;
 
 /// Why there is no outcome.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SimError {
-    /// Neither a file nor a shipped scenario.
+    /// Neither a file nor a built-in scenario has this name.
     #[error(
         "there is no file {0:?}, and no scenario of that name is shipped; `sublet-lab sim list` names those that are"
     )]
@@ -25,32 +25,32 @@ pub(crate) enum SimError {
     Unreadable {
         /// The file.
         file: String,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
-    /// A flag that would change nothing.
-    #[error("{0} changes nothing in what was asked for; leave it out")]
-    Unheard(&'static str),
-    /// A scenario that makes no sense.
+    /// A flag would change nothing.
+    #[error("{0} has no effect on this command; leave it out")]
+    UselessFlag(&'static str),
+    /// A scenario makes no sense.
     #[error(transparent)]
     Scenario(Box<ScenarioError>),
-    /// A trace whose name tells no format.
+    /// The name of a trace tells no format.
     #[error("{file}: {cause} (--format)")]
     Format {
         /// The file.
         file: String,
         /// What is wrong.
-        cause: FormatError,
+        cause: TraceFormatError,
     },
     /// A trace cannot be opened.
     #[error("cannot open {file}: {cause}")]
     NoTrace {
         /// The file.
         file: String,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
-    /// A trace without an access.
+    /// A trace has no request.
     #[error(
         "{0} holds no access, so there is nothing to replay; fetch the file again, or say its format (--format)"
     )]
@@ -61,23 +61,23 @@ pub(crate) enum SimError {
     /// A scenario did not run to its end.
     #[error("{scenario} ({label}): {cause}")]
     Run {
-        /// Which.
+        /// The scenario.
         scenario: String,
-        /// With what.
+        /// The variant.
         label: String,
-        /// Why not.
+        /// The cause.
         cause: Box<RunError>,
     },
     /// This machine has no memory for a simulated store.
     #[error(transparent)]
     Store(#[from] StoreTierError),
-    /// A trace could not be done to its end.
+    /// A trace could not be replayed to its end.
     #[error(transparent)]
-    Play(#[from] PlayError),
+    Play(#[from] PlaybackError),
     /// A set's trace cannot be read.
     #[error(transparent)]
-    Set(#[from] SetError),
-    /// A set could not be played.
+    Set(#[from] TraceSetError),
+    /// A set could not be replayed.
     #[error(transparent)]
     Sharing(#[from] SharingError),
     /// The plot could not be made.
@@ -88,7 +88,7 @@ pub(crate) enum SimError {
     Unwritable {
         /// The file.
         file: String,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
 }
@@ -100,13 +100,13 @@ impl From<ScenarioError> for SimError {
 }
 
 impl SimError {
-    /// Says it.
+    /// Prints the error.
     pub(super) fn exit(&self) -> Exit {
         match self {
             SimError::NoScenario(_)
             | SimError::Unreadable { .. }
             | SimError::Scenario(_)
-            | SimError::Unheard(_)
+            | SimError::UselessFlag(_)
             | SimError::Format { .. } => Exit::usage(self),
             SimError::NoTrace { .. }
             | SimError::EmptyTrace(_)

@@ -1,15 +1,15 @@
-//! `sublet-lab sim list`: what is shipped.
+//! `sublet-lab sim list`: the built-in scenarios.
 
 use std::io::{self, Write};
 
 use sublet_sim::scenario::{SHIPPED, Scenario};
 
-use super::how::How;
+use super::run_options::RunOptions;
 use crate::exit::Exit;
 
-/// Lists the shipped scenarios, a line each.
-pub(super) fn run(how: &How) -> Exit {
-    let read = |shipped: sublet_sim::scenario::Shipped| shipped.scenario();
+/// Lists the built-in scenarios, one line each.
+pub(super) fn run(how: &RunOptions) -> Exit {
+    let read = |shipped: sublet_sim::scenario::BuiltInScenario| shipped.scenario();
     let scenarios: Result<Vec<Scenario>, _> = SHIPPED.into_iter().map(read).collect();
     match scenarios {
         Ok(scenarios) => Exit::written(write(how, &scenarios)),
@@ -17,7 +17,7 @@ pub(super) fn run(how: &How) -> Exit {
     }
 }
 
-fn write(how: &How, scenarios: &[Scenario]) -> io::Result<()> {
+fn write(how: &RunOptions, scenarios: &[Scenario]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if how.json {
         let entry = |scenario: &Scenario| serde_json::json!({"name": scenario.name, "about": scenario.about});

@@ -1,11 +1,12 @@
-//! `sublet-lab sim mortar`: a store that follows the host's free memory beside one of the least that is free.
+//! `sublet-lab sim mortar`: a store that follows the host's free memory, beside one that has the least that is ever
+//! free.
 
 use super::error::SimError;
-use super::how::How;
+use super::run_options::RunOptions;
 use crate::exit::Exit;
 
-/// Runs it.
-pub(super) fn run(how: &How) -> Result<Exit, SimError> {
+/// Runs the simulation.
+pub(super) fn run(how: &RunOptions) -> Result<Exit, SimError> {
     let reports = how.play_paper("mortar", &[])?;
     how.show(&reports)
 }

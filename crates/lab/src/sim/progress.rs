@@ -1,4 +1,4 @@
-//! A bar on stderr while simulations run; nothing where that is no terminal.
+//! A progress bar on stderr while simulations run. It is hidden if stderr is no terminal.
 
 use std::io::IsTerminal;
 
@@ -8,12 +8,12 @@ use sublet_sim::scenario::Scenario;
 
 const TEMPLATE: &str = "{prefix:32!} {msg:30!} {wide_bar} {pos}/{len} {elapsed}";
 
-/// How far the simulations have come.
-pub(super) struct Progress(ProgressBar);
+/// The progress of the simulations.
+pub(super) struct SimProgress(ProgressBar);
 
-impl Progress {
-    /// A bar that nobody sees where stderr is no terminal.
-    pub(super) fn new() -> Progress {
+impl SimProgress {
+    /// Makes a bar. It is hidden if stderr is no terminal.
+    pub(super) fn new() -> SimProgress {
         let target = match std::io::stderr().is_terminal() {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
@@ -22,39 +22,39 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style);
         }
-        Progress(bar)
+        SimProgress(bar)
     }
 
-    /// So many more runs follow.
+    /// Adds `runs` runs to do.
     pub(super) fn expect(&self, runs: usize) {
         self.0.inc_length(runs as u64);
     }
 
-    /// Says what is going on between runs.
-    pub(super) fn say(&self, what: String) {
+    /// Shows what is going on between runs.
+    pub(super) fn show_message(&self, what: String) {
         self.0.set_prefix(what);
     }
 
-    /// A run begins.
+    /// Begins a run.
     pub(super) fn begin(&self, scenario: &Scenario) {
         self.0
             .set_prefix(format!("{}: {}", scenario.name, scenario.label()));
     }
 
-    /// The run is so far.
-    pub(super) fn hear(&self, at: run::Progress) {
+    /// Shows how far the run is.
+    pub(super) fn update(&self, at: run::RunProgress) {
         if !self.0.is_hidden() {
-            let said = format!("{:.0} s, {} events", at.at.secs(), at.events);
-            self.0.set_message(said);
+            let message = format!("{:.0} s, {} events", at.at.secs(), at.events);
+            self.0.set_message(message);
         }
     }
 
-    /// The run is done.
+    /// Ends the run.
     pub(super) fn end(&self) {
         self.0.inc(1);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.0.finish_and_clear();
     }

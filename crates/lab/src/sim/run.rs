@@ -1,27 +1,27 @@
-//! `sublet-lab sim run`: one scenario, as it stands.
+//! `sublet-lab sim run`: one scenario as it stands.
 
-use sublet_sim::report::Report;
+use sublet_sim::report::RunReport;
 
 use super::error::SimError;
-use super::how::How;
-use super::progress::Progress;
+use super::progress::SimProgress;
+use super::run_options::RunOptions;
 use super::scenario;
 use crate::exit::Exit;
 
-/// What to run.
+/// Options of the run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The scenario: a file, or a name that `sublet-lab sim list` shows
+    /// Run this scenario: a file, or a name that `sublet-lab sim list` shows
     scenario: String,
 }
 
-/// Runs it.
-pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
+/// Runs the scenario.
+pub(super) fn run(args: &Args, how: &RunOptions) -> Result<Exit, SimError> {
     let found = scenario::find(&args.scenario)?;
-    let progress = Progress::new();
+    let progress = SimProgress::new();
     let outcomes = how.play(vec![found.scenario], &found.folder, &progress)?;
     progress.finish();
-    let mut report = Report::of(outcomes);
-    report.note_scale();
+    let mut report = RunReport::of(outcomes);
+    report.add_scale_note();
     how.show(&[report])
 }

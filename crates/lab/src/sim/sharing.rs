@@ -7,20 +7,22 @@ use std::path::PathBuf;
 
 use sublet_sim::eviction::AnyEviction;
 use sublet_sim::scenario::PolicySpec;
-use sublet_sim::sharing::{SEED, SETS, Set, Sharing, SharingRow, play_items, play_pages};
+use sublet_sim::sharing::{
+    SEED, SETS, SharingComparison, SharingRow, TraceSet, play_items, play_pages,
+};
 
 use super::error::SimError;
-use super::how::{How, write_plot};
-use super::progress::Progress;
+use super::progress::SimProgress;
+use super::run_options::{RunOptions, write_plot};
 use crate::exit::Exit;
 
-/// What to compare.
+/// Options of the comparison.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The folder of the traces that the sets name, with CacheLib's popularities in its folder cachelib
+    /// Read the sets' traces from this folder, with CacheLib's popularities in its folder cachelib
     #[arg(long, value_name = "FOLDER")]
     traces: PathBuf,
-    /// Policies, the yard-stick first; knobs follow a colon, as in mrc:gain=1
+    /// Compare these policies, the yard-stick first; knobs follow a colon, as in mrc:gain=1
     #[arg(
         long,
         value_delimiter = ',',
@@ -29,28 +31,28 @@ pub(super) struct Args {
         value_name = "NAMES"
     )]
     policies: Vec<String>,
-    /// The order in which pages leave
+    /// Let pages leave in this order
     #[arg(long, default_value_t, value_name = "NAME")]
     eviction: AnyEviction,
-    /// Requests of each trace, at the most
+    /// Replay at most this many requests of each trace
     #[arg(long, default_value = "300000", value_name = "N")]
     requests: NonZeroUsize,
-    /// Only the sets that have this in their name
+    /// Replay only the sets that have this in their name
     #[arg(long, value_parser = part_of_a_name, value_name = "TEXT")]
     only: Option<String>,
-    /// Tenants of items, not of pages
+    /// Use tenants of items instead of pages
     #[arg(long)]
     items: bool,
 }
 
-/// A policy as it is written, if there is such a one.
+/// Checks that a policy exists, and returns its text.
 fn policy_of(written: &str) -> Result<String, String> {
     let read = written.parse::<PolicySpec>();
     read.map(|_| written.to_owned())
         .map_err(|error| error.to_string())
 }
 
-/// A part of a set's name.
+/// Parses a part of a set's name.
 fn part_of_a_name(text: &str) -> Result<String, String> {
     let names: Vec<&str> = SETS.iter().map(|set| set.name).collect();
     match names.iter().any(|name| name.contains(text)) {
@@ -62,10 +64,10 @@ fn part_of_a_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Plays the sets.
-pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
-    let progress = Progress::new();
-    let mut sharing = Sharing {
+/// Replays the sets.
+pub(super) fn run(args: &Args, how: &RunOptions) -> Result<Exit, SimError> {
+    let progress = SimProgress::new();
+    let mut sharing = SharingComparison {
         policies: args.policies.clone(),
         rows: Vec::new(),
     };
@@ -77,7 +79,7 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
     };
     let is_asked = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only));
     for spec in SETS.iter().filter(|spec| is_asked(spec.name)) {
-        progress.say(format!("{}: its traces", spec.name));
+        progress.show_message(format!("{}: its traces", spec.name));
         let set = spec.read(args.requests.get(), &mut open)?;
         sharing.rows.push(row(args, &set, how, &progress)?);
     }
@@ -92,11 +94,16 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
     }))
 }
 
-fn row(args: &Args, set: &Set, how: &How, progress: &Progress) -> Result<SharingRow, SimError> {
+fn row(
+    args: &Args,
+    set: &TraceSet,
+    how: &RunOptions,
+    progress: &SimProgress,
+) -> Result<SharingRow, SimError> {
     let seed = how.seed.unwrap_or(SEED);
     let mut tenants = Vec::with_capacity(args.policies.len());
     for policy in &args.policies {
-        progress.say(format!("{}: {policy}", set.name));
+        progress.show_message(format!("{}: {policy}", set.name));
         let written = policy.replace(':', " ");
         tenants.push(match args.items {
             true => play_items(set, &written, seed)?,

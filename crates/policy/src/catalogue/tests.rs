@@ -1,10 +1,10 @@
 use super::*;
 use crate::clamp;
-use crate::scene::{any_snapshot, snapshot, tenant};
+use crate::fixtures::{any_snapshot, snapshot, tenant};
 use proptest::prelude::*;
 
-fn error(name: &str, pairs: &[(&str, &str)]) -> ChoiceError {
-    Choice::new(name, pairs.iter().copied()).expect_err("it is wrong")
+fn error(name: &str, pairs: &[(&str, &str)]) -> PolicyChoiceError {
+    PolicyChoice::new(name, pairs.iter().copied()).expect_err("it is wrong")
 }
 
 #[test]
@@ -34,7 +34,10 @@ fn the_page_in_the_docs_is_what_the_catalogue_says() {
 #[test]
 fn every_policy_is_made_with_every_knob_at_both_ends() {
     for entry in &CATALOGUE {
-        for end in [|knob: &Knob| knob.least, |knob: &Knob| knob.most] {
+        for end in [
+            |knob: &PolicyKnobSpec| knob.least,
+            |knob: &PolicyKnobSpec| knob.most,
+        ] {
             let written: Vec<(&str, String)> = entry
                 .knobs
                 .iter()
@@ -50,8 +53,8 @@ fn every_policy_is_made_with_every_knob_at_both_ends() {
 
 #[test]
 fn set_knobs_reach_the_policy() {
-    let choice =
-        Choice::new("smart-alloc", [("P", "0.75"), ("threshold", "64")]).expect("it is right");
+    let choice = PolicyChoice::new("smart-alloc", [("P", "0.75"), ("threshold", "64")])
+        .expect("it is right");
     let values: Vec<(&str, f64)> = choice
         .values()
         .map(|(knob, value)| (knob.name, value))

@@ -1,6 +1,6 @@
 use super::*;
 use crate::explain::Reason;
-use crate::scene::{any_snapshot, snapshot, tenant};
+use crate::fixtures::{any_snapshot, snapshot, tenant};
 use proptest::prelude::*;
 
 fn fitted(total: u64, asked: &[(u64, Option<u64>, Option<u64>)]) -> Vec<u64> {
@@ -108,7 +108,7 @@ fn bounds_say_what_was_asked() {
     let decision = settle(&snapshot, proposals);
     let bounds: Vec<_> = decision.explanations.iter().map(|why| why.bound).collect();
     let scaled = |asked| {
-        Some(Bound::ScaledDown {
+        Some(TargetBound::ScaledDown {
             asked: Pages(asked),
             together: Pages(120),
             total: Pages(110),
@@ -117,7 +117,7 @@ fn bounds_say_what_was_asked() {
     assert_eq!(
         bounds,
         [
-            Some(Bound::Floor { asked: Pages(10) }),
+            Some(TargetBound::Floor { asked: Pages(10) }),
             scaled(40),
             scaled(60)
         ]

@@ -7,16 +7,16 @@ use sublet_types::HostFigures;
 /// Counters are compared over at least this time.
 pub const WINDOW: Duration = Duration::from_millis(100);
 
-/// Refaults that count as standing still, pages a second: 1 MiB. A disk hardly notices, and no host
-/// is without any.
+/// The rate of refaults that still counts as calm, in pages per second: 1 MiB. A disk hardly notices it, and no host is
+/// without any.
 pub(crate) const REFAULTS_PER_SEC: u64 = 256;
 
-/// A thousandth of the time lost for want of memory is the pressure that Senpai steers to.
+/// The pressure that Senpai steers to: a thousandth of the time is lost for want of memory.
 pub(crate) const PRESSURE_SHARE: u32 = 1000;
 
 /// A sign that somebody on the host misses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
+pub enum MemoryPressureSignal {
     /// Evicted file pages are read again.
     Refaults,
     /// Tasks wait for memory.
@@ -27,22 +27,22 @@ pub enum Signal {
     Swapping,
 }
 
-/// The counters when they were last compared, and what moved last.
+/// The counters at the last comparison, and what moved last.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Watch {
+pub(super) struct SignalWatch {
     mark: HostFigures,
     last_refaults_in_cgroup: u64,
-    moved: Option<(Signal, Duration)>,
+    moved: Option<(MemoryPressureSignal, Duration)>,
     began_at: Duration,
-    /// Since the last figures.
+    /// Refaults since the last figures.
     pub(super) refaults_in_cgroup: u64,
 }
 
-impl Watch {
-    pub(super) fn next(before: Option<Watch>, host: &HostFigures) -> Watch {
+impl SignalWatch {
+    pub(super) fn next(before: Option<SignalWatch>, host: &HostFigures) -> SignalWatch {
         let refaults = host.cgroup.map_or(0, |cgroup| cgroup.refaults);
         let Some(before) = before else {
-            return Watch {
+            return SignalWatch {
                 mark: *host,
                 last_refaults_in_cgroup: refaults,
                 moved: None,
@@ -52,7 +52,7 @@ impl Watch {
         };
         let moved = between(&before.mark, host).map(|signal| (signal, host.at));
         let window_is_over = host.at.saturating_sub(before.mark.at) >= WINDOW;
-        Watch {
+        SignalWatch {
             mark: if window_is_over || moved.is_some() {
                 *host
             } else {
@@ -65,8 +65,12 @@ impl Watch {
         }
     }
 
-    /// What moved at `now`, or within `time` before it.
-    pub(super) fn moved_within(&self, time: Duration, now: Duration) -> Option<Signal> {
+    /// The signal that moved at `now`, or within `time` before it.
+    pub(super) fn moved_within(
+        &self,
+        time: Duration,
+        now: Duration,
+    ) -> Option<MemoryPressureSignal> {
         let (signal, at) = self.moved?;
         (now.saturating_sub(at) < time).then_some(signal)
     }
@@ -75,29 +79,29 @@ impl Watch {
         self.moved.is_some_and(|(_, at)| at == now)
     }
 
-    /// When something last moved; when the watch began, if nothing has.
+    /// When a signal last moved, or when the watch began if none has.
     pub(super) fn moved_at(&self) -> Duration {
         self.moved.map_or(self.began_at, |(_, at)| at)
     }
 }
 
-fn between(from: &HostFigures, to: &HostFigures) -> Option<Signal> {
+fn between(from: &HostFigures, to: &HostFigures) -> Option<MemoryPressureSignal> {
     let window = to.at.saturating_sub(from.at).max(WINDOW);
     let refaults_still = REFAULTS_PER_SEC * window.as_millis() as u64 / 1000;
     if to.stalls > from.stalls {
-        Some(Signal::Stalls)
+        Some(MemoryPressureSignal::Stalls)
     } else if to.swapped_out > from.swapped_out {
-        Some(Signal::Swapping)
+        Some(MemoryPressureSignal::Swapping)
     } else if to.refaults.saturating_sub(from.refaults) > refaults_still {
-        Some(Signal::Refaults)
+        Some(MemoryPressureSignal::Refaults)
     } else if waited(from, to) > window / PRESSURE_SHARE {
-        Some(Signal::Pressure)
+        Some(MemoryPressureSignal::Pressure)
     } else {
         None
     }
 }
 
-/// `full` time is a part of `some` time.
+/// The time that tasks waited. `full` time is a part of `some` time.
 fn waited(from: &HostFigures, to: &HostFigures) -> Duration {
     match (from.pressure, to.pressure) {
         (Some(from), Some(to)) => to.some.saturating_sub(from.some),

@@ -1,15 +1,15 @@
 use proptest::prelude::*;
-use sublet_types::{CgroupFigures, Pressure};
+use sublet_types::{CgroupFigures, PressureTotals};
 
 use super::*;
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// A host in a few numbers: programs, file pages and an arena share its memory. The oracle of the
-/// closed-loop tests: what was taken by whom adds up to `memory`, always.
+/// A host in a few numbers: programs, file pages and an arena share its memory. It is the oracle of the closed-loop
+/// tests: what everybody holds always adds up to `memory`.
 #[derive(Clone, Copy)]
-struct Host {
+struct SimulatedHost {
     at: Duration,
     memory: Bytes,
     programs: Bytes,
@@ -19,9 +19,9 @@ struct Host {
     stalls: u64,
 }
 
-impl Host {
-    fn new(memory: Bytes, programs: Bytes) -> Host {
-        Host {
+impl SimulatedHost {
+    fn new(memory: Bytes, programs: Bytes) -> SimulatedHost {
+        SimulatedHost {
             at: Duration::ZERO,
             memory,
             programs,
@@ -49,9 +49,9 @@ impl Host {
         }
     }
 
-    /// The arena fills up to its limit or gives back beyond it; the kernel drops old file pages when
-    /// free memory is under its watermark. Then time passes.
-    fn obey(&mut self, decision: &Decision) {
+    /// The arena fills up to its limit, or gives back what is beyond it. The kernel drops old file pages when free
+    /// memory is under its watermark. Then time passes.
+    fn obey(&mut self, decision: &ArenaDecision) {
         self.held = decision
             .arena_max
             .min(self.held + self.free() + self.old_files);
@@ -61,25 +61,25 @@ impl Host {
     }
 }
 
-struct Loop {
-    settings: Settings,
-    state: State,
-    host: Host,
+struct HeadroomLoop {
+    settings: HeadroomSettings,
+    state: HeadroomState,
+    host: SimulatedHost,
     cap: Option<Bytes>,
 }
 
-impl Loop {
-    fn new(settings: Settings, host: Host) -> Loop {
-        Loop {
+impl HeadroomLoop {
+    fn new(settings: HeadroomSettings, host: SimulatedHost) -> HeadroomLoop {
+        HeadroomLoop {
             settings,
-            state: State::default(),
+            state: HeadroomState::default(),
             host,
             cap: None,
         }
     }
 
-    fn step(&mut self) -> Decision {
-        let arena = Arena {
+    fn step(&mut self) -> ArenaDecision {
+        let arena = ArenaState {
             held: self.host.held,
             cap: self.cap,
         };
@@ -89,7 +89,7 @@ impl Loop {
         decision
     }
 
-    fn run(&mut self, time: Duration) -> Decision {
+    fn run(&mut self, time: Duration) -> ArenaDecision {
         let end = self.host.at + time;
         let mut decision = self.step();
         while self.host.at < end {
@@ -103,8 +103,8 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-fn host_24gib() -> Host {
-    Host::new(Bytes::gib(24), Bytes::gib(2))
+fn host_24gib() -> SimulatedHost {
+    SimulatedHost::new(Bytes::gib(24), Bytes::gib(2))
 }
 
 #[test]
@@ -121,10 +121,10 @@ fn reserves_fit_their_hosts() {
 
 #[test]
 fn at_the_start_the_arena_may_be_all_that_is_idle_but_the_reserve() {
-    let decision = Loop::new(Settings::default(), host_24gib()).step();
+    let decision = HeadroomLoop::new(HeadroomSettings::default(), host_24gib()).step();
     let expected = Bytes::gib(22) - Bytes::mib(64) - Bytes::mib(1536);
     assert_eq!(decision.arena_max, expected);
-    assert_eq!(decision.bound, Bound::Host);
+    assert_eq!(decision.bound, ArenaBound::Host);
     assert_eq!(decision.release, None);
 }
 
@@ -132,7 +132,7 @@ fn at_the_start_the_arena_may_be_all_that_is_idle_but_the_reserve() {
 fn file_pages_are_not_idle_at_the_start() {
     let mut host = host_24gib();
     host.old_files = Bytes::gib(10);
-    let decision = Loop::new(Settings::default(), host).step();
+    let decision = HeadroomLoop::new(HeadroomSettings::default(), host).step();
     assert_eq!(
         decision.arena_max,
         Bytes::gib(12) - Bytes::mib(64) - Bytes::mib(1536)
@@ -141,7 +141,7 @@ fn file_pages_are_not_idle_at_the_start() {
 
 #[test]
 fn after_a_release_it_grows_at_its_pace_and_is_back_within_a_minute() {
-    let mut control = Loop::new(Settings::default(), host_24gib());
+    let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
     let before = control.run(secs(1)).arena_max;
     control.host.programs = Bytes::gib(14);
     let under = control.run(secs(1)).arena_max;
@@ -159,7 +159,7 @@ fn small_deficits_go_ordered_and_large_ones_fast() {
         (Bytes::mib(2048 + 200), ReleaseMode::Ordered),
         (Bytes::mib(2048 + 1200), ReleaseMode::Fast),
     ] {
-        let mut control = Loop::new(Settings::default(), host_24gib());
+        let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
         control.run(secs(1));
         control.host.programs = programs;
         control.host.at += Duration::from_millis(500);
@@ -170,7 +170,7 @@ fn small_deficits_go_ordered_and_large_ones_fast() {
 
 #[test]
 fn a_small_deficit_in_a_rush_goes_fast() {
-    let mut control = Loop::new(Settings::default(), host_24gib());
+    let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
     control.run(secs(1));
     control.host.programs += Bytes::mib(500);
     let decision = control.step();
@@ -180,7 +180,7 @@ fn a_small_deficit_in_a_rush_goes_fast() {
 
 #[test]
 fn the_fastest_taker_never_meets_less_than_half_of_the_reserve() {
-    let mut control = Loop::new(Settings::default(), host_24gib());
+    let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
     control.run(secs(2));
     let mut least = control.host.free();
     let end = control.host.programs + Bytes::gib(12);
@@ -196,7 +196,7 @@ fn the_fastest_taker_never_meets_less_than_half_of_the_reserve() {
 
 #[test]
 fn a_calm_host_is_looked_at_seldom_and_a_moving_one_often() {
-    let mut control = Loop::new(Settings::default(), host_24gib());
+    let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
     let calm = control.run(secs(3)).poll_again_in;
     assert!(
         calm > Duration::from_millis(15) && calm <= POLL_MAX,
@@ -208,11 +208,11 @@ fn a_calm_host_is_looked_at_seldom_and_a_moving_one_often() {
 
 #[test]
 fn far_from_the_reserve_movement_is_no_reason_for_haste() {
-    let settings = Settings {
+    let settings = HeadroomSettings {
         ceiling: Some(Bytes::gib(2)),
-        ..Settings::default()
+        ..HeadroomSettings::default()
     };
-    let mut control = Loop::new(settings, host_24gib());
+    let mut control = HeadroomLoop::new(settings, host_24gib());
     control.run(secs(1));
     control.host.programs += Bytes::mib(300);
     let decision = control.step();
@@ -223,8 +223,8 @@ fn far_from_the_reserve_movement_is_no_reason_for_haste() {
 
 #[test]
 fn with_nothing_to_give_there_is_no_haste() {
-    let full = Host::new(Bytes::gib(24), Bytes::mib(24 * 1024 - 100));
-    let decision = Loop::new(Settings::default(), full).run(secs(2));
+    let full = SimulatedHost::new(Bytes::gib(24), Bytes::mib(24 * 1024 - 100));
+    let decision = HeadroomLoop::new(HeadroomSettings::default(), full).run(secs(2));
     assert_eq!(decision.arena_max, Bytes::ZERO);
     assert_eq!(decision.poll_again_in, POLL_MAX);
 }
@@ -233,7 +233,10 @@ fn with_nothing_to_give_there_is_no_haste() {
 fn an_empty_arena_that_may_fill_at_any_moment_is_looked_after_like_a_full_one() {
     let memory = Bytes::gib(24);
     let left = reserve_for(memory) + Bytes::mib(512);
-    let mut control = Loop::new(Settings::default(), Host::new(memory, memory - left));
+    let mut control = HeadroomLoop::new(
+        HeadroomSettings::default(),
+        SimulatedHost::new(memory, memory - left),
+    );
     for taken in [0, 0, 32] {
         control.host.held = Bytes::ZERO;
         control.host.programs += Bytes::mib(taken);
@@ -251,12 +254,12 @@ fn an_empty_arena_that_may_fill_at_any_moment_is_looked_after_like_a_full_one() 
 
 #[test]
 fn a_hold_caps_the_arena_to_the_byte_and_growth_follows_it() {
-    let mut control = Loop::new(Settings::default(), host_24gib());
+    let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
     let before = control.run(secs(1)).arena_max;
     let cap = before - Bytes::mib(2);
     control.cap = Some(cap);
     let held = control.step();
-    assert_eq!((held.arena_max, held.bound), (cap, Bound::Hold));
+    assert_eq!((held.arena_max, held.bound), (cap, ArenaBound::Hold));
     control.cap = None;
     assert_eq!(control.run(secs(1)).arena_max, before);
 }
@@ -271,16 +274,16 @@ fn a_tighter_cgroup_binds_and_its_old_file_pages_are_idle() {
         refaults: 0,
     });
     let (_, decision) = decide(
-        &State::default(),
-        &Settings::default(),
+        &HeadroomState::default(),
+        &HeadroomSettings::default(),
         &figures,
-        Arena::default(),
+        ArenaState::default(),
     );
     assert_eq!(decision.arena_max, Bytes::gib(3) - Bytes::gib(1));
-    assert_eq!(decision.bound, Bound::Cgroup);
+    assert_eq!(decision.bound, ArenaBound::Cgroup);
 }
 
-/// What it keeps free is little beside the host's reserve, and as much as it is to.
+/// It keeps little free beside the host's reserve, and has as much free as it is to.
 #[test]
 fn a_small_cgroup_with_its_own_reserve_is_in_no_haste() {
     let limit = Bytes::gib(2);
@@ -291,12 +294,12 @@ fn a_small_cgroup_with_its_own_reserve_is_in_no_haste() {
         inactive_file: Bytes::ZERO,
         refaults: 0,
     });
-    let arena = Arena {
+    let arena = ArenaState {
         held: Bytes::gib(1),
         cap: None,
     };
-    let settings = Settings::default();
-    let (state, calm) = decide(&State::default(), &settings, &figures, arena);
+    let settings = HeadroomSettings::default();
+    let (state, calm) = decide(&HeadroomState::default(), &settings, &figures, arena);
     assert_eq!(calm.release, None);
     figures.at += secs(1);
     let mut short = |bytes: Bytes| {
@@ -319,12 +322,12 @@ fn a_cgroup_gets_back_the_file_pages_that_it_misses() {
         refaults: 1000,
     };
     figures.cgroup = Some(cgroup);
-    let settings = Settings::default();
-    let arena = Arena {
+    let settings = HeadroomSettings::default();
+    let arena = ArenaState {
         held: Bytes::gib(2),
         cap: None,
     };
-    let (state, before) = decide(&State::default(), &settings, &figures, arena);
+    let (state, before) = decide(&HeadroomState::default(), &settings, &figures, arena);
     figures.at += secs(1);
     figures.cgroup = Some(CgroupFigures {
         refaults: 1000 + 50_000,
@@ -339,13 +342,17 @@ fn a_cgroup_gets_back_the_file_pages_that_it_misses() {
 
 #[test]
 fn each_signal_brakes_growth_and_is_named() {
-    type Move = fn(&mut HostFigures);
-    let moves: [(Signal, Move); 4] = [
-        (Signal::Stalls, |figures| figures.stalls += 1),
-        (Signal::Swapping, |figures| figures.swapped_out += 1),
-        (Signal::Refaults, |figures| figures.refaults += 3000),
-        (Signal::Pressure, |figures| {
-            figures.pressure = Some(Pressure {
+    type FigureChange = fn(&mut HostFigures);
+    let moves: [(MemoryPressureSignal, FigureChange); 4] = [
+        (MemoryPressureSignal::Stalls, |figures| figures.stalls += 1),
+        (MemoryPressureSignal::Swapping, |figures| {
+            figures.swapped_out += 1
+        }),
+        (MemoryPressureSignal::Refaults, |figures| {
+            figures.refaults += 3000
+        }),
+        (MemoryPressureSignal::Pressure, |figures| {
+            figures.pressure = Some(PressureTotals {
                 some: Duration::from_millis(20),
                 full: Duration::ZERO,
             });
@@ -354,7 +361,7 @@ fn each_signal_brakes_growth_and_is_named() {
     for (signal, change) in moves {
         let (before, after) = when_256_mib_more_are_free(Bytes::gib(2), change);
         assert_eq!(after.arena_max, before.arena_max);
-        assert_eq!(after.bound, Bound::Braked(signal));
+        assert_eq!(after.bound, ArenaBound::Braked(signal));
         let (before, after) = when_256_mib_more_are_free(Bytes::mib(2700), change);
         assert_eq!(
             after.arena_max,
@@ -363,31 +370,31 @@ fn each_signal_brakes_growth_and_is_named() {
     }
 }
 
-/// The decisions before and after, of an arena that holds what is not free of 24 GiB.
+/// The decisions before and after, for an arena that holds all of 24 GiB that is not free.
 fn when_256_mib_more_are_free(
     free: Bytes,
     change: impl Fn(&mut HostFigures),
-) -> (Decision, Decision) {
+) -> (ArenaDecision, ArenaDecision) {
     let mut host = host_24gib();
     host.held = host.free() - free;
-    let arena = Arena {
+    let arena = ArenaState {
         held: host.held,
         cap: None,
     };
     let mut figures = host.figures();
-    figures.pressure = Some(Pressure::default());
-    let settings = Settings::default();
-    let (state, before) = decide(&State::default(), &settings, &figures, arena);
+    figures.pressure = Some(PressureTotals::default());
+    let settings = HeadroomSettings::default();
+    let (state, before) = decide(&HeadroomState::default(), &settings, &figures, arena);
     figures.at += secs(1);
     figures.free += Bytes::mib(256);
     change(&mut figures);
     (before, decide(&state, &settings, &figures, arena).1)
 }
 
-/// A container that reads more files than its limit lets it keep, again and again, beside 21 GiB of idle memory.
+/// A container reads more files than its limit lets it keep, again and again, beside 21 GiB of idle memory.
 #[test]
 fn who_thrashes_at_a_limit_of_its_own_holds_up_no_arena() {
-    let mut control = Loop::new(Settings::default(), host_24gib());
+    let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
     control.host.programs = Bytes::gib(20);
     control.run(secs(1));
     control.host.programs = Bytes::gib(2);
@@ -407,9 +414,9 @@ fn who_thrashes_at_a_limit_of_its_own_holds_up_no_arena() {
 /// A host whose memory is nearly all old file pages, as after a month of backups.
 #[test]
 fn old_file_pages_make_way_once_they_have_been_quiet() {
-    let mut host = Host::new(Bytes::gib(24), Bytes::gib(4));
+    let mut host = SimulatedHost::new(Bytes::gib(24), Bytes::gib(4));
     host.old_files = Bytes::gib(17);
-    let mut control = Loop::new(Settings::default(), host);
+    let mut control = HeadroomLoop::new(HeadroomSettings::default(), host);
     let before = control.run(secs(20)).arena_max;
     assert!(before < Bytes::gib(2), "{before}");
     let after = control.run(secs(120)).arena_max;
@@ -428,9 +435,9 @@ fn old_file_pages_make_way_once_they_have_been_quiet() {
 
 #[test]
 fn a_squeeze_ends_when_the_pages_are_missed_and_waits_twice_as_long() {
-    let mut host = Host::new(Bytes::gib(24), Bytes::gib(4));
+    let mut host = SimulatedHost::new(Bytes::gib(24), Bytes::gib(4));
     host.old_files = Bytes::gib(17);
-    let mut control = Loop::new(Settings::default(), host);
+    let mut control = HeadroomLoop::new(HeadroomSettings::default(), host);
     let mut squeezes = Vec::new();
     let mut was_squeezed = false;
     while control.host.at < secs(400) {
@@ -454,12 +461,17 @@ fn a_squeeze_ends_when_the_pages_are_missed_and_waits_twice_as_long() {
 
 #[test]
 fn an_arena_that_nobody_fills_leaves_the_files_alone() {
-    let mut host = Host::new(Bytes::gib(24), Bytes::gib(4));
+    let mut host = SimulatedHost::new(Bytes::gib(24), Bytes::gib(4));
     host.old_files = Bytes::gib(17);
     let mut figures = host.figures();
-    let mut state = State::default();
+    let mut state = HeadroomState::default();
     for _ in 0..2000 {
-        let (next, decision) = decide(&state, &Settings::default(), &figures, Arena::default());
+        let (next, decision) = decide(
+            &state,
+            &HeadroomSettings::default(),
+            &figures,
+            ArenaState::default(),
+        );
         assert!(decision.arena_max < Bytes::gib(2), "{}", decision.arena_max);
         figures.at += decision.poll_again_in;
         state = next;
@@ -472,12 +484,12 @@ prop_compose! {
         reserve in proptest::option::of(0..4 * GIB),
         floor in 0..2 * GIB,
         above in proptest::option::of(0..30 * GIB),
-    ) -> Settings {
-        Settings {
+    ) -> HeadroomSettings {
+        HeadroomSettings {
             reserve: reserve.map(Bytes),
             floor: Bytes(floor),
             ceiling: above.map(|above| Bytes(floor + above)),
-            ..Settings::default()
+            ..HeadroomSettings::default()
         }
     }
 }
@@ -496,9 +508,9 @@ prop_compose! {
     }
 }
 
-type Event = (Bytes, Bytes, u64, u64, u64, Option<Bytes>);
+type HostStep = (Bytes, Bytes, u64, u64, u64, Option<Bytes>);
 
-fn suffer(control: &mut Loop, event: &Event) {
+fn suffer(control: &mut HeadroomLoop, event: &HostStep) {
     let (programs, old_files, refaults, stalls, millis, cap) = *event;
     control.host.programs = programs;
     control.host.old_files = old_files;
@@ -514,7 +526,7 @@ proptest! {
         settings in any_settings(),
         events in proptest::collection::vec(any_event(), 1..40),
     ) {
-        let mut control = Loop::new(settings, host_24gib());
+        let mut control = HeadroomLoop::new(settings, host_24gib());
         for event in &events {
             suffer(&mut control, event);
             let decision = control.step();
@@ -530,7 +542,7 @@ proptest! {
     fn it_never_grows_while_a_signal_moves(
         events in proptest::collection::vec(any_event(), 2..40),
     ) {
-        let mut control = Loop::new(Settings::default(), host_24gib());
+        let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
         let mut before = control.step().arena_max;
         for event in &events {
             suffer(&mut control, event);
@@ -549,14 +561,14 @@ proptest! {
         more in 0..4 * GIB,
         millis in 1..500u64,
     ) {
-        let mut control = Loop::new(settings, host_24gib());
+        let mut control = HeadroomLoop::new(settings, host_24gib());
         for event in &events {
             suffer(&mut control, event);
             control.step();
         }
         let poor = HostFigures { at: control.host.at + Duration::from_millis(millis), ..control.host.figures() };
         let rich = HostFigures { free: poor.free + Bytes(more), ..poor };
-        let arena = Arena { held: control.host.held, cap: control.cap };
+        let arena = ArenaState { held: control.host.held, cap: control.cap };
         let (_, less) = decide(&control.state, &settings, &poor, arena);
         let (_, most) = decide(&control.state, &settings, &rich, arena);
         prop_assert!(less.arena_max <= most.arena_max);
@@ -568,7 +580,7 @@ proptest! {
         events in proptest::collection::vec(any_event(), 0..20),
         fall in 200 * MIB..1500 * MIB,
     ) {
-        let mut control = Loop::new(Settings::default(), host_24gib());
+        let mut control = HeadroomLoop::new(HeadroomSettings::default(), host_24gib());
         for event in &events {
             suffer(&mut control, event);
             control.step();
@@ -583,8 +595,8 @@ proptest! {
         prop_assert!(control.host.free() >= RESERVE_MIN);
     }
 
-    /// A constant host with figures that jitter: after a settling time memory is given back once at most, where
-    /// the arena had come to rest at the dead band's edge.
+    /// On a constant host with jittering figures, memory is given back once at most after a settling time, if the arena
+    /// had come to rest at the dead band's edge.
     #[test]
     fn on_a_constant_host_it_comes_to_rest(
         programs in 0..20 * GIB,
@@ -592,9 +604,9 @@ proptest! {
         start in 0..20 * GIB,
         jitter in proptest::collection::vec(0..16 * MIB, 64),
     ) {
-        let mut host = Host::new(Bytes::gib(24), Bytes(start));
+        let mut host = SimulatedHost::new(Bytes::gib(24), Bytes(start));
         host.old_files = Bytes(old_files.min(2 * GIB));
-        let mut control = Loop::new(Settings::default(), host);
+        let mut control = HeadroomLoop::new(HeadroomSettings::default(), host);
         control.step();
         control.host.programs = Bytes(programs);
         control.run(secs(120));

@@ -1,35 +1,35 @@
-//! A Fenwick tree over stamps: how many of them still stand, before any of them.
+//! A Fenwick tree over stamps: it counts how many stamps before a given one still stand.
 
-/// Counts of stamps that stand, by age; as many stamps as it was made for.
+/// Counts of standing stamps, by age. It holds as many stamps as it was made for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fenwick {
+pub(crate) struct FenwickTree {
     /// `sums[n - 1]` covers the stamps from n minus its lowest set bit up to n.
     sums: Vec<u32>,
 }
 
-impl Fenwick {
-    /// For `capacity` stamps, of which the first `standing` stand.
-    pub(crate) fn new(capacity: usize, standing: usize) -> Fenwick {
+impl FenwickTree {
+    /// A tree for `capacity` stamps, the first `standing` of which stand.
+    pub(crate) fn new(capacity: usize, standing: usize) -> FenwickTree {
         let covered = |n: usize| {
             let low = n & n.wrapping_neg();
             n.min(standing).saturating_sub(n - low) as u32
         };
-        Fenwick {
+        FenwickTree {
             sums: (1..=capacity).map(covered).collect(),
         }
     }
 
-    /// A stamp stands from now on.
+    /// Makes a stamp stand.
     pub(crate) fn raise(&mut self, stamp: usize) {
         self.walk(stamp, |sum| sum + 1);
     }
 
-    /// A stamp that stood does not any more.
+    /// Marks a stamp that stood as fallen.
     pub(crate) fn fell(&mut self, stamp: usize) {
         self.walk(stamp, |sum| sum - 1);
     }
 
-    /// How many stand up to and with this one.
+    /// How many stamps stand up to and including this one.
     pub(crate) fn standing_up_to(&self, stamp: usize) -> usize {
         let mut n = stamp + 1;
         let mut sum = 0;
@@ -58,7 +58,7 @@ mod tests {
         #[test]
         fn it_counts_as_a_plain_list_does(standing in 0usize..50, turns in prop::collection::vec(0usize..50, 0..100)) {
             let mut plain: Vec<bool> = (0..50).map(|n| n < standing).collect();
-            let mut fenwick = Fenwick::new(50, standing);
+            let mut fenwick = FenwickTree::new(50, standing);
             for stamp in turns {
                 if plain[stamp] { fenwick.fell(stamp) } else { fenwick.raise(stamp) }
                 plain[stamp] = !plain[stamp];

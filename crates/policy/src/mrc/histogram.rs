@@ -1,41 +1,51 @@
-//! Hits by how much memory they need, fading with time: what a curve is read from.
+//! A histogram of hits by the memory that they need, fading with time. Curves are read from it.
 
 use sublet_types::{Curve, Pages, Second};
 
 use crate::decay::kept_after;
 
-/// Buckets in each doubling of memory: a bucket is at most a sixteenth wide.
+/// Buckets per doubling of memory: a bucket is at most a sixteenth wide.
 const BUCKETS_A_DOUBLING: u64 = 16;
 
-/// Counts of hits by need, of gets, and of the time that they took, all fading alike.
+/// Counts of hits by needed memory, of gets, and of the time that they took. All fade alike.
 #[derive(Clone, Debug)]
-pub(crate) struct Histogram {
+pub(crate) struct HitHistogram {
     at: Second,
-    /// Hits by the bucket of what they need.
+    /// Hits, by the bucket of the memory that they need.
     hits: Vec<f64>,
-    /// Hits among them at distances under [`SHORT`].
+    /// Those of the hits at distances under [`SHORT`].
     hits_short: f64,
     /// Gets that the sample stands for.
     gets_sampled: f64,
-    /// Gets that there were.
+    /// Gets that really happened.
     gets: f64,
-    /// Seconds.
+    /// The time in seconds.
     secs: f64,
 }
 
-/// Distances, in sampled pages, at which a page counts as hot: one that is a hundredth of all gets comes back within six.
+/// Distances below this, in sampled pages, make a page hot. A page that gets a hundredth of all gets comes back within
+/// six.
 pub(crate) const SHORT: usize = 8;
 
-/// With no more than such a part of all gets hit at short distances, hot pages have no part in the sample's error: behind
-/// a client of some megabytes it is under two in a hundred.
+/// If at most this part of all gets hits at short distances, hot pages have no part in the sample's error. Behind a
+/// client of some megabytes the part is under two in a hundred.
 const HEAT_NONE: f64 = 0.02;
 
-/// From such a part on they make all of it.
+/// If at least this part hits at short distances, hot pages make all of the error.
 const HEAT_ALL: f64 = 0.05;
 
-impl Histogram {
-    pub(crate) fn new(at: Second) -> Histogram {
-        Histogram {
+/// How far back the last use of a page is, in sampled pages that were used since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReuseDistance {
+    /// Under [`SHORT`]: the page is hot.
+    Short,
+    /// [`SHORT`] or more.
+    Long,
+}
+
+impl HitHistogram {
+    pub(crate) fn new(at: Second) -> HitHistogram {
+        HitHistogram {
             at,
             hits: Vec::new(),
             hits_short: 0.0,
@@ -45,19 +55,23 @@ impl Histogram {
         }
     }
 
-    /// A sampled get, which stands for `scale`.
+    /// Counts a sampled get that stands for `scale` gets.
     pub(crate) fn get(&mut self, scale: f64) {
         self.gets_sampled += scale;
     }
 
-    /// It would be a hit in a tier of more than `above` sampled pages, each of which stands for `scale`.
+    /// Counts a get that hits in a tier of more than `above` sampled pages, each of which stands for `scale`.
     pub(crate) fn hit(&mut self, above: usize, scale: f64) {
-        self.hit_at((above as f64 * scale) as u64 + 1, above < SHORT, scale);
+        let distance = match above < SHORT {
+            true => ReuseDistance::Short,
+            false => ReuseDistance::Long,
+        };
+        self.hit_at((above as f64 * scale) as u64 + 1, distance, scale);
     }
 
-    /// It would be a hit with so much memory and more; whether at a short distance.
-    pub(crate) fn hit_at(&mut self, pages: u64, is_short: bool, scale: f64) {
-        if is_short {
+    /// Counts a get that hits if the memory is `pages` or more.
+    pub(crate) fn hit_at(&mut self, pages: u64, distance: ReuseDistance, scale: f64) {
+        if distance == ReuseDistance::Short {
             self.hits_short += scale;
         }
         let bucket = bucket_of(pages);
@@ -67,7 +81,7 @@ impl Histogram {
         self.hits[bucket] += scale;
     }
 
-    /// Ends an interval in which there were so many gets; all counts fade.
+    /// Ends an interval that had `gets` gets. All counts fade.
     pub(crate) fn close(&mut self, now: Second, gets: u64) {
         self.gets += gets as f64;
         let since = now.0.saturating_sub(self.at.0);
@@ -80,7 +94,7 @@ impl Histogram {
         self.at = now.max(self.at);
     }
 
-    /// Gets in a second: what the curve's hits are a part of.
+    /// Gets per second: the curve's hits are a part of them.
     pub(crate) fn gets_a_second(&self) -> f64 {
         match self.secs > 0.0 {
             true => self.gets / self.secs,
@@ -88,7 +102,8 @@ impl Histogram {
         }
     }
 
-    /// Hits a second for any memory. A bucket's hits rise evenly over its width, and nothing rises between buckets.
+    /// Hits per second for any amount of memory. A bucket's hits rise evenly over its width, and nothing rises between
+    /// buckets.
     pub(crate) fn curve(&self) -> Curve {
         let mut points = vec![(Pages(0), 0.0)];
         let (factor, mut owed) = self.correction();
@@ -111,11 +126,13 @@ impl Histogram {
         Curve { points }
     }
 
-    /// What makes the sample stand for as many gets as there were: a factor, and what to add to the shortest distances.
+    /// The correction that makes the sample stand for as many gets as there were: a factor, and what to add at the
+    /// shortest distances.
     ///
-    /// The hottest pages are many gets each, and sampled or not as luck has it: SHARDS-adj puts all of the difference
-    /// right at the shortest distances, where they are hit. Behind a client that keeps its hottest pages itself the
-    /// difference comes from all pages alike, and a factor is right. How much is hit at short distances tells which.
+    /// The hottest pages get many gets each, and chance decides whether they are sampled. SHARDS-adj puts all of the
+    /// difference right at the shortest distances, where these pages are hit. Behind a client that keeps its hottest
+    /// pages itself, the difference comes from all pages alike, and a factor is right. The part of hits at short
+    /// distances tells which of the two holds.
     fn correction(&self) -> (f64, f64) {
         if self.gets_sampled <= 0.0 {
             return (1.0, 0.0);
@@ -132,7 +149,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of so many pages; exact up to [`BUCKETS_A_DOUBLING`].
+/// The bucket of this many pages. It is exact up to [`BUCKETS_A_DOUBLING`].
 pub(crate) fn bucket_of(pages: u64) -> usize {
     let doubling = (pages / BUCKETS_A_DOUBLING).checked_ilog2().unwrap_or(0);
     let in_doubling = pages >> doubling;
@@ -176,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_curve_rises_within_buckets_only() {
-        let mut histogram = Histogram::new(Second(0));
+        let mut histogram = HitHistogram::new(Second(0));
         histogram.hit(1, 16.0);
         histogram.hit(62, 16.0);
         histogram.get(32.0);
@@ -185,9 +202,9 @@ mod tests {
         assert_points(&histogram.curve(), &ought);
     }
 
-    /// With 10 sampled gets, hits for one page and for all.
+    /// With 10 sampled gets: the hits for one page and for all pages.
     fn corrected(gets: u64, hits_short: u32, hits_long: u32) -> (f64, f64) {
-        let mut histogram = Histogram::new(Second(0));
+        let mut histogram = HitHistogram::new(Second(0));
         histogram.get(160.0);
         (0..hits_short).for_each(|_| histogram.hit(0, 16.0));
         (0..hits_long).for_each(|_| histogram.hit(62, 16.0));
@@ -225,7 +242,7 @@ mod tests {
 
     #[test]
     fn rates_hold_while_traffic_does_and_fade_after() {
-        let mut histogram = Histogram::new(Second(0));
+        let mut histogram = HitHistogram::new(Second(0));
         let mut now = 0;
         for _ in 0..300 {
             histogram.get(16.0);
@@ -233,7 +250,7 @@ mod tests {
             now += 1;
             histogram.close(Second(now), 16);
         }
-        let rate = |histogram: &Histogram| histogram.curve().points.last().expect("a point").1;
+        let rate = |histogram: &HitHistogram| histogram.curve().points.last().expect("a point").1;
         assert!((rate(&histogram) - 16.0).abs() < 1e-9);
         let busy = rate(&histogram);
         histogram.close(Second(now + HALF_LIFE_SECS), 0);
@@ -246,7 +263,7 @@ mod tests {
 
     #[test]
     fn no_time_and_no_hits_make_an_empty_curve() {
-        let mut histogram = Histogram::new(Second(5));
+        let mut histogram = HitHistogram::new(Second(5));
         histogram.get(16.0);
         histogram.hit(5, 16.0);
         histogram.close(Second(5), 16);

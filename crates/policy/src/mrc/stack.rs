@@ -1,4 +1,4 @@
-//! The stack of an exclusive tier: every size of it at once.
+//! The stack of an exclusive tier: it models every size of the tier at once.
 //!
 //! ```text
 //!            1   2   3   4   5         a tier of n pages holds what stands in the first n places
@@ -8,47 +8,47 @@
 //!  get D     F   E   ·   B   A         D would have been a hit for any tier of 3 pages or more
 //! ```
 //!
-//! Counting the distinct pages put since would not do: below a hole nothing moves, so a page that was put before many
-//! others may still be within reach. Nor would counting those still there: what a small tier evicted does not come
-//! back when a hole opens above it. With holes the stack is exact for a tier that evicts by age of the put. (Stacks
-//! with holes are known from invalidations in multiprocessors' memories: Thompson and Smith, TOCS 1989.)
+//! A count of the distinct pages put since would not do. Below a hole nothing moves, so a page that was put before many
+//! others may still be within reach. A count of those still there would not do either: what a small tier evicted does
+//! not come back when a hole opens above it. With holes the stack is exact for a tier that evicts by age of the put.
+//! (Stacks with holes are known from invalidations in the memories of multiprocessors: Thompson and Smith, TOCS 1989.)
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::fenwick::Fenwick;
+use super::fenwick::FenwickTree;
 
-/// Stamps that a new stack has room for.
+/// A new stack has room for this many stamps.
 const STAMPS_MIN: usize = 64;
 
 /// A page, a hole or nothing, at the stamp of its put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
+enum StackEntry {
     Page(u64),
-    /// Keeps the hash of the page that left it, so that holes are thinned out as pages are.
+    /// It keeps the hash of the page that left it, so that holes are thinned out as pages are.
     Hole(u64),
     Gone,
 }
 
 /// Pages of one tenant by when they were put.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stack {
+pub(crate) struct ExclusiveStack {
     /// By stamp, the oldest first.
-    slots: Vec<Slot>,
-    /// How many of them are pages or holes.
-    standing: Fenwick,
+    slots: Vec<StackEntry>,
+    /// Counts the slots that are pages or holes.
+    standing: FenwickTree,
     capacity: usize,
-    stamps: HashMap<u64, u32, BuildHasherDefault<Spread>>,
+    stamps: HashMap<u64, u32, BuildHasherDefault<MixHasher>>,
     holes: BTreeSet<u32>,
 }
 
-impl Stack {
-    /// Pages and holes.
+impl ExclusiveStack {
+    /// The number of pages and holes.
     pub(crate) fn len(&self) -> usize {
         self.stamps.len() + self.holes.len()
     }
 
-    /// A put: the page stands on top.
+    /// Puts a page on top.
     pub(crate) fn push(&mut self, hash: u64) {
         if self.slots.len() == self.capacity {
             self.sweep(usize::MAX, |_| true);
@@ -56,18 +56,19 @@ impl Stack {
         self.take(hash);
         if let Some(hole) = self.holes.pop_last() {
             self.standing.fell(hole as usize);
-            self.slots[hole as usize] = Slot::Gone;
+            self.slots[hole as usize] = StackEntry::Gone;
         }
         let stamp = self.slots.len();
-        self.slots.push(Slot::Page(hash));
+        self.slots.push(StackEntry::Page(hash));
         self.standing.raise(stamp);
         self.stamps.insert(hash, stamp as u32);
     }
 
-    /// A get or a flush: the page leaves a hole. How many pages and holes stood above it, if it was there.
+    /// Turns a page into a hole, for a get or a flush. Returns how many pages and holes stood above it, if it was
+    /// there.
     pub(crate) fn take(&mut self, hash: u64) -> Option<usize> {
         let stamp = self.stamps.remove(&hash)?;
-        self.slots[stamp as usize] = Slot::Hole(hash);
+        self.slots[stamp as usize] = StackEntry::Hole(hash);
         self.holes.insert(stamp);
         Some(self.above(stamp))
     }
@@ -76,54 +77,54 @@ impl Stack {
         self.len() - self.standing.standing_up_to(stamp as usize)
     }
 
-    /// Drops what is not to be kept, all but the `most` newest, and the holes at the bottom, which make no difference;
-    /// makes room for as many stamps again.
+    /// Drops entries that `keep` rejects, all but the `most` newest, and the holes at the bottom, which make no
+    /// difference. Makes room for as many stamps again.
     pub(crate) fn sweep(&mut self, most: usize, keep: impl Fn(u64) -> bool) {
-        let kept = |slot: &Slot| match *slot {
-            Slot::Page(hash) | Slot::Hole(hash) => keep(hash),
-            Slot::Gone => false,
+        let kept = |slot: &StackEntry| match *slot {
+            StackEntry::Page(hash) | StackEntry::Hole(hash) => keep(hash),
+            StackEntry::Gone => false,
         };
-        let mut slots: Vec<Slot> = self.slots.iter().copied().filter(kept).collect();
+        let mut slots: Vec<StackEntry> = self.slots.iter().copied().filter(kept).collect();
         let too_old = slots.len().saturating_sub(most);
-        let is_page = |slot: &Slot| matches!(slot, Slot::Page(_));
+        let is_page = |slot: &StackEntry| matches!(slot, StackEntry::Page(_));
         let bottom = slots[too_old..].iter().position(is_page);
         slots.drain(..bottom.map_or(slots.len(), |holes| too_old + holes));
         self.rebuild(slots);
     }
 
-    fn rebuild(&mut self, mut slots: Vec<Slot>) {
+    fn rebuild(&mut self, mut slots: Vec<StackEntry>) {
         self.capacity = (slots.len() * 2).max(STAMPS_MIN);
         slots.reserve_exact(self.capacity - slots.len());
-        self.standing = Fenwick::new(self.capacity, slots.len());
+        self.standing = FenwickTree::new(self.capacity, slots.len());
         self.stamps.clear();
         self.holes.clear();
         for (stamp, slot) in slots.iter().enumerate() {
             match slot {
-                Slot::Page(hash) => {
+                StackEntry::Page(hash) => {
                     self.stamps.insert(*hash, stamp as u32);
                 }
-                Slot::Hole(_) => {
+                StackEntry::Hole(_) => {
                     self.holes.insert(stamp as u32);
                 }
-                Slot::Gone => {}
+                StackEntry::Gone => {}
             }
         }
         self.slots = slots;
     }
 }
 
-/// Spreads the bits of a hash, of which a sample fixes some (the finaliser of SplitMix64).
-pub(crate) fn spread(hash: u64) -> u64 {
+/// Spreads the bits of a hash, some of which a sample fixes (the finaliser of SplitMix64).
+pub(crate) fn mix_bits(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)
 }
 
-/// A hasher for what is hashed already.
+/// A hasher for keys that are hashes already.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spread(u64);
+struct MixHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for MixHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64(u64::from(*byte));
@@ -131,7 +132,7 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, hash: u64) {
-        self.0 = spread(self.0 ^ hash);
+        self.0 = mix_bits(self.0 ^ hash);
     }
 
     fn finish(&self) -> u64 {
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Exclusive tiers of every size, each kept for itself.
+    /// Exclusive tiers of every size, each kept on its own.
     struct Tiers(Vec<Vec<u64>>);
 
     impl Tiers {
@@ -175,7 +176,7 @@ mod tests {
             turns in prop::collection::vec((any::<bool>(), 0u64..20), 0..400),
         ) {
             let mut tiers = Tiers(vec![Vec::new(); 24]);
-            let mut stack = Stack::default();
+            let mut stack = ExclusiveStack::default();
             for (is_put, page) in turns {
                 if is_put {
                     tiers.put(page);
@@ -190,7 +191,7 @@ mod tests {
         fn a_sweep_changes_no_distance_of_what_it_keeps(
             turns in prop::collection::vec((any::<bool>(), 0u64..40), 0..200),
         ) {
-            let mut stack = Stack::default();
+            let mut stack = ExclusiveStack::default();
             for (is_put, page) in turns {
                 if is_put { stack.push(page) } else { stack.take(page); }
             }
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn stamps_never_run_out() {
-        let mut stack = Stack::default();
+        let mut stack = ExclusiveStack::default();
         for turn in 0..10_000u64 {
             stack.push(turn % 100);
         }

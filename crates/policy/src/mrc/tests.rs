@@ -1,5 +1,5 @@
 use super::*;
-use crate::scene::{pages, snapshot, tenant};
+use crate::fixtures::{pages, snapshot, tenant};
 use sublet_types::{Curve, Second, Weight};
 
 fn measured(id: u16, points: &[(u64, f64)]) -> TenantSnapshot {
@@ -15,8 +15,8 @@ fn measured(id: u16, points: &[(u64, f64)]) -> TenantSnapshot {
     }
 }
 
-fn policy() -> Mrc {
-    Mrc::new(50.0, 1.0, 0, 60)
+fn policy() -> MrcPolicy {
+    MrcPolicy::new(50.0, 1.0, 0, 60)
 }
 
 #[test]
@@ -74,10 +74,10 @@ fn who_has_not_put_its_share_yet_is_not_measured() {
     assert_eq!(pages(&decision), [250, 750]);
 }
 
-/// Two tenants whose curves change places every ten seconds.
+/// Two tenants swap their curves every ten seconds.
 #[test]
 fn who_gave_does_not_get_back_before_it_has_cooled_off() {
-    let mut policy = Mrc::new(50.0, 1.0, 60, 1000);
+    let mut policy = MrcPolicy::new(50.0, 1.0, 60, 1000);
     let steep = [(10_000, 9000.0)];
     let gentle = [(10_000, 90.0)];
     let mut targets = [None, None];

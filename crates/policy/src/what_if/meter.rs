@@ -1,30 +1,30 @@
-//! What happens in a second, of late.
+//! Recent rates per second.
 
 use sublet_types::Second;
 
-use super::Rates;
+use super::TenantRates;
 use crate::decay::kept_after;
 
-/// Counts that fade as a curve's do, so that both speak of the same time.
+/// Counts that fade as those of a curve do, so that both speak of the same time.
 #[derive(Clone, Debug)]
-pub struct Meter {
+pub struct RateMeter {
     at: Second,
     secs: f64,
-    counts: Rates,
+    counts: TenantRates,
 }
 
-impl Meter {
-    /// Nothing was counted yet.
-    pub fn new(now: Second) -> Meter {
-        Meter {
+impl RateMeter {
+    /// A meter that counted nothing yet.
+    pub fn new(now: Second) -> RateMeter {
+        RateMeter {
             at: now,
             secs: 0.0,
-            counts: Rates::default(),
+            counts: TenantRates::default(),
         }
     }
 
-    /// Takes in what was counted since the last time. Says how much that is in a second, of late.
-    pub fn count(&mut self, now: Second, more: Rates) -> Rates {
+    /// Adds what was counted since the last time. Returns the recent rates per second.
+    pub fn count(&mut self, now: Second, more: TenantRates) -> TenantRates {
         let since = now.0.saturating_sub(self.at.0);
         let kept = kept_after(since);
         self.at = now.max(self.at);
@@ -37,9 +37,9 @@ impl Meter {
     }
 }
 
-impl Rates {
-    fn each(self, other: Rates, both: impl Fn(f64, f64) -> f64) -> Rates {
-        Rates {
+impl TenantRates {
+    fn each(self, other: TenantRates, both: impl Fn(f64, f64) -> f64) -> TenantRates {
+        TenantRates {
             gets: both(self.gets, other.gets),
             hits: both(self.hits, other.hits),
             puts: both(self.puts, other.puts),

@@ -1,51 +1,53 @@
-//! A policy decides on each record of the last hour until it rests; what hits that brings is read from the record's curves.
+//! A policy decides on each record of the last hour until it rests. The hits that this brings are read from the
+//! record's curves.
 
 use sublet_types::{Pages, Second, Snapshot, Target, TenantId, TenantSnapshot};
 
-use super::age::{Stream, by_age};
-use super::level::{Bed, level};
-use super::{Party, Record};
-use crate::catalogue::Choice;
+use super::age::{PoolMember, by_age};
+use super::level::{WeightedBounds, level};
+use super::{HistoryRecord, TenantRecord};
+use crate::catalogue::PolicyChoice;
 use crate::decide::Policy;
 
-/// Decisions on one record, at the most: a minute of them. Who has not come to rest by then goes on with the next record.
+/// The most decisions on one record: a minute of them. If the policy has not come to rest by then, it goes on with the
+/// next record.
 const STEPS_MAX: u32 = 60;
 
-/// Tenants times decisions of a whole replay, at the most: some seconds of work.
+/// The most tenants times decisions of a whole replay: some seconds of work.
 const WORK_MAX: usize = 200_000;
 
 /// How one tenant fared over all records.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settled {
-    /// Who.
+pub struct TenantReplay {
+    /// The tenant.
     pub id: TenantId,
     /// What it held in the end.
     pub memory: Pages,
-    /// Gets a second, in the mean, while it was measured.
+    /// Mean gets per second while it was measured.
     pub gets: f64,
-    /// Of these, hits by its curves; `None` where it was never measured.
+    /// Those of the gets that hit by its curves. `None` if it was never measured.
     pub hits: Option<f64>,
 }
 
-impl Settled {
-    /// The part of its gets that were hits, from 0 to 1.
+impl TenantReplay {
+    /// The part of its gets that hit, from 0 to 1.
     pub fn ratio(&self) -> Option<f64> {
         let hits = self.hits?;
         (self.gets > 0.0).then(|| hits / self.gets)
     }
 }
 
-/// A policy's replay, its tenants in the last record's order.
+/// A policy's replay, with its tenants in the last record's order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Replayed {
-    /// Each tenant that is there still.
-    pub tenants: Vec<Settled>,
+pub struct PolicyReplay {
+    /// Each tenant that is still there.
+    pub tenants: Vec<TenantReplay>,
     /// What nobody held in the end.
     pub free: Pages,
 }
 
-impl Replayed {
-    /// The part of all measured gets that were hits, from 0 to 1.
+impl PolicyReplay {
+    /// The part of all measured gets that hit, from 0 to 1.
     pub fn ratio(&self) -> Option<f64> {
         let measured = self.tenants.iter().filter(|tenant| tenant.hits.is_some());
         let gets: f64 = measured.clone().map(|tenant| tenant.gets).sum();
@@ -55,17 +57,17 @@ impl Replayed {
 }
 
 /// Replays the records under a policy.
-pub fn replay(records: &[Record], choice: &Choice) -> Replayed {
-    let mut model = Model::new(choice);
+pub fn replay(records: &[HistoryRecord], choice: &PolicyChoice) -> PolicyReplay {
+    let mut model = PolicyModel::new(choice);
     let Some(last) = records.last() else {
-        return Replayed::default();
+        return PolicyReplay::default();
     };
     let tenants: usize = records.iter().map(|record| record.tenants.len()).sum();
     let steps = (WORK_MAX / tenants.max(1)).clamp(1, STEPS_MAX as usize) as u32;
-    let mut sums: Vec<Sum> = last
+    let mut sums: Vec<TenantSums> = last
         .tenants
         .iter()
-        .map(|party| Sum::new(party.id))
+        .map(|party| TenantSums::new(party.id))
         .collect();
     let mut free = 0;
     for record in records {
@@ -77,14 +79,14 @@ pub fn replay(records: &[Record], choice: &Choice) -> Replayed {
             }
         }
     }
-    Replayed {
-        tenants: sums.iter().map(Sum::settled).collect(),
+    PolicyReplay {
+        tenants: sums.iter().map(TenantSums::settled).collect(),
         free: Pages(free),
     }
 }
 
 /// One tenant's sums over the records.
-struct Sum {
+struct TenantSums {
     id: TenantId,
     /// What it held last.
     memory: u64,
@@ -93,9 +95,9 @@ struct Sum {
     hits: f64,
 }
 
-impl Sum {
-    fn new(id: TenantId) -> Sum {
-        Sum {
+impl TenantSums {
+    fn new(id: TenantId) -> TenantSums {
+        TenantSums {
             id,
             memory: 0,
             measured: 0.0,
@@ -104,18 +106,18 @@ impl Sum {
         }
     }
 
-    fn add(&mut self, party: &Party, memory: u64) {
+    fn add(&mut self, party: &TenantRecord, memory: u64) {
         self.memory = memory;
-        if let Some(ladder) = &party.ladder {
+        if let Some(hit_curve) = &party.hit_curve {
             self.measured += 1.0;
             self.gets += party.rates.gets;
-            self.hits += ladder.hits(memory).min(party.rates.gets);
+            self.hits += hit_curve.hits(memory).min(party.rates.gets);
         }
     }
 
-    fn settled(&self) -> Settled {
+    fn settled(&self) -> TenantReplay {
         let measured = self.measured.max(1.0);
-        Settled {
+        TenantReplay {
             id: self.id,
             memory: Pages(self.memory),
             gets: self.gets / measured,
@@ -124,31 +126,31 @@ impl Sum {
     }
 }
 
-/// The least and the most that one gets.
+/// The least and the most that one tenant gets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct PageBounds {
     pub(super) least: u64,
     pub(super) most: u64,
 }
 
-/// A policy, and what it said last.
-pub(super) struct Model {
+/// A policy, and what it decided last.
+pub(super) struct PolicyModel {
     policy: Box<dyn Policy>,
     targets: Vec<Target>,
     at: Second,
 }
 
-impl Model {
-    pub(super) fn new(choice: &Choice) -> Model {
-        Model {
+impl PolicyModel {
+    pub(super) fn new(choice: &PolicyChoice) -> PolicyModel {
+        PolicyModel {
             policy: choice.make(),
             targets: Vec::new(),
             at: Second(0),
         }
     }
 
-    /// What everybody holds once the policy rests on a record, or after so many steps.
-    fn rest(&mut self, record: &Record, steps: u32) -> Vec<u64> {
+    /// What everybody holds once the policy rests on a record, or after `steps` decisions.
+    fn rest(&mut self, record: &HistoryRecord, steps: u32) -> Vec<u64> {
         let mut memory: Vec<u64> = record.tenants.iter().map(|party| party.held.0).collect();
         for _ in 0..steps {
             let before = self.targets.clone();
@@ -162,10 +164,10 @@ impl Model {
         memory
     }
 
-    /// What the policy would allow everybody if a tenant had this, no more and no less.
+    /// What the policy would allow everybody if a tenant had exactly this.
     pub(super) fn targets_with(
         &mut self,
-        record: &Record,
+        record: &HistoryRecord,
         id: TenantId,
         memory: Pages,
     ) -> Vec<Option<Pages>> {
@@ -177,7 +179,7 @@ impl Model {
         self.targets.iter().map(|target| target.pages).collect()
     }
 
-    fn decide(&mut self, record: &Record, memory: &[u64]) {
+    fn decide(&mut self, record: &HistoryRecord, memory: &[u64]) {
         self.at = Second(self.at.0.max(record.at.0).saturating_add(1));
         let tenants = record.tenants.iter().zip(memory);
         let tenants = tenants.map(|(party, memory)| self.tenant(party, *memory));
@@ -195,24 +197,29 @@ impl Model {
         self.targets.iter().find(|target| target.id == id).copied()
     }
 
-    /// Everybody fills what it may as far as it wants.
-    fn settle(&self, record: &Record) -> Vec<u64> {
-        let bounds = |party: &Party| {
+    /// Lets everybody fill what it may hold, as far as it wants.
+    fn settle(&self, record: &HistoryRecord) -> Vec<u64> {
+        let bounds = |party: &TenantRecord| {
             let target = self.target(party.id);
             let may = target.and_then(|target| target.pages);
             let most = party.wants().min(may.unwrap_or(Pages(u64::MAX))).0;
-            Bounds {
+            PageBounds {
                 least: party.floor.0.min(most),
                 most,
             }
         };
-        let bounds: Vec<Bounds> = record.tenants.iter().map(bounds).collect();
+        let bounds: Vec<PageBounds> = record.tenants.iter().map(bounds).collect();
         self.divide(record, record.total.0, &bounds)
     }
 
-    /// What each gets of so much, where that is too little for all: by weight, as the store does it, or by age, where the
-    /// policy has made one pool of all memory.
-    pub(super) fn divide(&self, record: &Record, total: u64, bounds: &[Bounds]) -> Vec<u64> {
+    /// What each gets of an amount that is too little for all. It is divided by weight, as the store does it, or by age
+    /// if the policy has made one pool of all memory.
+    pub(super) fn divide(
+        &self,
+        record: &HistoryRecord,
+        total: u64,
+        bounds: &[PageBounds],
+    ) -> Vec<u64> {
         let tenants = record.tenants.iter().zip(bounds);
         let pooled = |id: TenantId| {
             let target = self.target(id)?;
@@ -223,17 +230,17 @@ impl Model {
             .iter()
             .any(|party| pooled(party.id).is_some())
         {
-            let bed = |(party, bounds): (&Party, &Bounds)| Bed {
+            let bounds = |(party, bounds): (&TenantRecord, &PageBounds)| WeightedBounds {
                 weight: party.weight.0,
                 least: bounds.least,
                 most: bounds.most,
             };
-            return level(total, &tenants.map(bed).collect::<Vec<_>>());
+            return level(total, &tenants.map(bounds).collect::<Vec<_>>());
         }
         let streams = tenants.map(|(party, bounds)| {
             let (kept, giving) = pooled(party.id).unwrap_or_default();
-            Stream {
-                ladder: party.ladder.as_ref(),
+            PoolMember {
+                hit_curve: party.hit_curve.as_ref(),
                 gets: party.rates.gets,
                 puts: party.rates.puts,
                 least: kept.0.max(bounds.least).min(bounds.most),
@@ -244,8 +251,8 @@ impl Model {
         by_age(total, &streams.collect::<Vec<_>>())
     }
 
-    /// A tenant as the policy would have seen it. Its puts lack room where it wants more than it has.
-    fn tenant(&self, party: &Party, memory: u64) -> TenantSnapshot {
+    /// A tenant as the policy would have seen it. Its puts lack room if it wants more than it has.
+    fn tenant(&self, party: &TenantRecord, memory: u64) -> TenantSnapshot {
         let count = |rate: f64| if rate < 1e-3 { 0 } else { rate.ceil() as u64 };
         let puts = count(party.rates.puts);
         let lacks = party.wants().0 > memory;
@@ -265,7 +272,7 @@ impl Model {
             hits: count(party.rates.hits),
             flushes: 0,
             shared: party.shared,
-            curve: party.ladder.as_ref().map(|ladder| ladder.curve()),
+            curve: party.hit_curve.as_ref().map(|hit_curve| hit_curve.curve()),
         }
     }
 }

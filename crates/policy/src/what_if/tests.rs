@@ -1,8 +1,8 @@
 use sublet_types::Curve;
 
 use super::*;
-use crate::catalogue::Choice;
-use crate::scene;
+use crate::catalogue::PolicyChoice;
+use crate::fixtures;
 
 fn curve(points: &[(u64, f64)]) -> Option<Curve> {
     let points = points.iter().map(|&(pages, hits)| (Pages(pages), hits));
@@ -11,32 +11,32 @@ fn curve(points: &[(u64, f64)]) -> Option<Curve> {
     })
 }
 
-/// Asked for 100 a second: 80 are hits with the 200 pages that it has.
-fn web() -> (TenantSnapshot, Rates) {
+/// Gets 100 requests per second: 80 hit with the 200 pages that it has.
+fn web() -> (TenantSnapshot, TenantRates) {
     let web = TenantSnapshot {
         held: Pages(200),
         used: Pages(200),
         puts_ever: 5000,
         curve: curve(&[(0, 0.0), (100, 50.0), (200, 80.0), (310, 95.0), (400, 98.0)]),
-        ..scene::tenant(1)
+        ..fixtures::tenant(1)
     };
     (web, rates(100.0, 80.0, 0.0))
 }
 
-/// Asked for 50 a second: 48 are hits with its 700 pages.
-fn db() -> (TenantSnapshot, Rates) {
+/// Gets 50 requests per second: 48 hit with its 700 pages.
+fn db() -> (TenantSnapshot, TenantRates) {
     let db = TenantSnapshot {
         held: Pages(700),
         used: Pages(700),
         puts_ever: 5000,
         curve: curve(&[(0, 0.0), (500, 40.0), (700, 48.0)]),
-        ..scene::tenant(2)
+        ..fixtures::tenant(2)
     };
     (db, rates(50.0, 47.0, 0.0))
 }
 
-fn rates(gets: f64, hits: f64, failed: f64) -> Rates {
-    Rates {
+fn rates(gets: f64, hits: f64, failed: f64) -> TenantRates {
+    TenantRates {
         gets,
         hits,
         puts: 10.0,
@@ -44,20 +44,20 @@ fn rates(gets: f64, hits: f64, failed: f64) -> Rates {
     }
 }
 
-fn record(total: u64, tenants: &[(TenantSnapshot, Rates)]) -> Record {
-    let party = |(tenant, rates): &(TenantSnapshot, Rates)| Party::of(tenant, *rates);
-    Record {
+fn record(total: u64, tenants: &[(TenantSnapshot, TenantRates)]) -> HistoryRecord {
+    let party = |(tenant, rates): &(TenantSnapshot, TenantRates)| TenantRecord::of(tenant, *rates);
+    HistoryRecord {
         at: Second(100),
         total: Pages(total),
         tenants: tenants.iter().map(party).collect(),
     }
 }
 
-fn policy(name: &str) -> Choice {
-    Choice::new(name, []).expect("a policy")
+fn policy(name: &str) -> PolicyChoice {
+    PolicyChoice::new(name, []).expect("a policy")
 }
 
-fn memory(granted: &Granted) -> Vec<(u64, u64)> {
+fn memory(granted: &GrantOutcome) -> Vec<(u64, u64)> {
     let changes = granted.changes.iter();
     changes
         .map(|change| (change.before.0, change.after.0))
@@ -72,18 +72,19 @@ fn near(is: Option<f64>, ought: f64) {
     );
 }
 
-/// What leaves one comes to another or to nobody.
+/// Asserts that what leaves one tenant comes to another or to nobody.
 #[track_caller]
-fn adds_up(granted: &Granted, total: u64) {
-    let held =
-        |which: fn(&Change) -> Pages| -> u64 { granted.changes.iter().map(|c| which(c).0).sum() };
+fn adds_up(granted: &GrantOutcome, total: u64) {
+    let held = |which: fn(&HoldingChange) -> Pages| -> u64 {
+        granted.changes.iter().map(|c| which(c).0).sum()
+    };
     assert_eq!(held(|change| change.before) + granted.free_before.0, total);
     assert_eq!(held(|change| change.after) + granted.free_after.0, total);
 }
 
 const WEB: TenantId = TenantId(1);
 
-/// 310 pages bring 95 of 100. Of the 110 that it lacks 100 are free; db pays ten, that is 0.4 of 50 hits.
+/// 310 pages bring 95 of 100. It lacks 110, 100 of which are free. db pays ten, that is 0.4 of 50 hits.
 #[test]
 fn what_so_many_hits_need_and_whom_they_cost() {
     let records = [record(1000, &[web(), db()])];
@@ -102,10 +103,10 @@ fn what_so_many_hits_need_and_whom_they_cost() {
 
 #[test]
 fn what_cannot_be_is_said() {
-    let refused = |tenants: &[(TenantSnapshot, Rates)], ratio| {
+    let refused = |tenants: &[(TenantSnapshot, TenantRates)], ratio| {
         for_hits(&[record(1000, tenants)], &policy("weights"), WEB, ratio).expect_err("refused")
     };
-    let most = Refusal::OutOfReach {
+    let most = GrantRefusal::OutOfReach {
         most: 0.98,
         with: Pages(400),
     };
@@ -113,7 +114,7 @@ fn what_cannot_be_is_said() {
 
     let mut capped = web();
     capped.0.ceiling = Some(Pages(300));
-    let Refusal::Ceiling {
+    let GrantRefusal::Ceiling {
         needs,
         ceiling,
         hits,
@@ -126,7 +127,7 @@ fn what_cannot_be_is_said() {
 
     let mut floored = db();
     floored.0.floor = Some(Pages(695));
-    let Refusal::NoRoom { needs, most, hits } = refused(&[web(), floored], 0.95) else {
+    let GrantRefusal::NoRoom { needs, most, hits } = refused(&[web(), floored], 0.95) else {
         panic!("db keeps its floor");
     };
     assert_eq!((needs, most), (Pages(310), Pages(305)));
@@ -134,21 +135,21 @@ fn what_cannot_be_is_said() {
 
     let mut new = web();
     new.0.curve = None;
-    assert_eq!(refused(&[new, db()], 0.5), Refusal::NotMeasured);
+    assert_eq!(refused(&[new, db()], 0.5), GrantRefusal::NotMeasured);
     let mut idle = web();
     idle.1 = rates(0.0, 0.0, 0.0);
-    assert_eq!(refused(&[idle, db()], 0.5), Refusal::NotMeasured);
-    assert_eq!(refused(&[db()], 0.5), Refusal::Unknown);
+    assert_eq!(refused(&[idle, db()], 0.5), GrantRefusal::NotMeasured);
+    assert_eq!(refused(&[db()], 0.5), GrantRefusal::Unknown);
 }
 
-/// Of weights 1 and 4 both have 400: the one is most above its share, and pays until it is no more.
+/// Of weights 1 and 4 both have 400. The first is most above its share, and pays until it is no more.
 #[test]
 fn who_is_most_above_its_weighted_share_pays() {
     let party = |id, weight, held| {
         let tenant = TenantSnapshot {
             weight: Weight(weight),
             held: Pages(held),
-            ..scene::tenant(id)
+            ..fixtures::tenant(id)
         };
         (tenant, rates(10.0, 5.0, 0.0))
     };
@@ -165,7 +166,7 @@ fn who_is_most_above_its_weighted_share_pays() {
     adds_up(&more, 1000);
 }
 
-/// mrc would rather lower who has no use for it.
+/// mrc prefers to lower the tenant that has no use for its memory.
 #[test]
 fn who_pays_under_a_policy_with_targets_is_who_it_would_lower() {
     let party = |id, points: &[(u64, f64)]| {
@@ -174,7 +175,7 @@ fn who_pays_under_a_policy_with_targets_is_who_it_would_lower() {
             used: Pages(400),
             puts_ever: 5000,
             curve: curve(points),
-            ..scene::tenant(id)
+            ..fixtures::tenant(id)
         };
         (tenant, rates(90.0, 50.0, 1.0))
     };
@@ -212,7 +213,7 @@ fn what_a_tenant_gives_up_goes_to_who_lacks_room_or_to_nobody() {
     adds_up(&granted, 900);
 }
 
-/// An hour of two halves: what was asked in both counts.
+/// An hour of two halves: the requests of both count.
 #[test]
 fn the_curve_is_the_mean_of_all_records() {
     let mut later = web();
@@ -223,7 +224,7 @@ fn the_curve_is_the_mean_of_all_records() {
     near(granted.changes[0].hits_after, (98.0 + 10.0) / 120.0);
 }
 
-fn settled(replayed: &Replayed) -> Vec<u64> {
+fn settled(replayed: &PolicyReplay) -> Vec<u64> {
     replayed
         .tenants
         .iter()
@@ -231,10 +232,10 @@ fn settled(replayed: &Replayed) -> Vec<u64> {
         .collect()
 }
 
-/// Both lack room. Halves bring 98 and 40 of 150; with 310 and more for web, and the rest for db, it is more.
+/// Both lack room. Halves bring 98 and 40 of 150. With 310 and more for web, and the rest for db, it is more.
 #[test]
 fn policies_are_replayed_by_one_model() {
-    let hungry = |(tenant, mut rates): (TenantSnapshot, Rates)| {
+    let hungry = |(tenant, mut rates): (TenantSnapshot, TenantRates)| {
         rates.failed = 5.0;
         (tenant, rates)
     };
@@ -246,15 +247,16 @@ fn policies_are_replayed_by_one_model() {
         near(replayed.ratio(), 138.0 / 150.0);
     }
     let mrc = replay(&records, &policy("mrc"));
-    // Floors of 250 each. db's 250 to 700 bring 0.078 and 0.04 hits a page, web's 250 to 310 bring 0.136.
+    // Floors of 250 each. db's 250 to 700 bring 0.078 and 0.04 hits per page, web's 250 to 310 bring 0.136.
     assert_eq!(settled(&mrc), [310, 690]);
     near(mrc.ratio(), (95.0 + 47.6) / 150.0);
 }
 
-/// The scan puts 50 pages a second. web's first 310 come in 13 s, in which the scan puts 650; at most it keeps more of its own.
+/// The scan puts 50 pages per second. web's first 310 come in 13 s, in which the scan puts 650. At most it keeps more
+/// of its own.
 #[test]
 fn one_pool_is_divided_by_age() {
-    let hungry = |(tenant, mut rates): (TenantSnapshot, Rates)| {
+    let hungry = |(tenant, mut rates): (TenantSnapshot, TenantRates)| {
         rates.failed = 5.0;
         (tenant, rates)
     };
@@ -262,7 +264,7 @@ fn one_pool_is_divided_by_age() {
     scan.0.curve = None;
     (scan.1.gets, scan.1.hits, scan.1.puts) = (0.0, 0.0, 50.0);
     let records = [record(1000, &[hungry(web()), hungry(scan)])];
-    let by_age = Choice::new("pooled", [("kept", "0")]).expect("a policy");
+    let by_age = PolicyChoice::new("pooled", [("kept", "0")]).expect("a policy");
     let replayed = replay(&records, &by_age);
     let [web, scan] = settled(&replayed)[..] else {
         panic!("two tenants");
@@ -274,7 +276,7 @@ fn one_pool_is_divided_by_age() {
     assert!(replayed.tenants[0].hits > Some(94.0));
 }
 
-/// One who never lacked room takes no more than it has, and leaves the rest to who does.
+/// A tenant that never lacked room takes no more than it has, and leaves the rest to the other.
 #[test]
 fn who_never_lacked_room_fills_no_more_than_it_has() {
     let mut hungry = db();
@@ -297,7 +299,7 @@ fn who_is_not_measured_counts_with_its_memory_and_not_with_hits() {
     assert_eq!(settled(&replayed), [500, 500]);
     assert_eq!(replayed.tenants[0].hits, None);
     near(replayed.ratio(), 40.0 / 50.0);
-    assert_eq!(replay(&[], &policy("mrc")), Replayed::default());
+    assert_eq!(replay(&[], &policy("mrc")), PolicyReplay::default());
 }
 
 #[test]
@@ -306,7 +308,7 @@ fn an_hour_is_kept_a_record_every_two_minutes() {
     let mut kept = 0;
     for at in 0..10_000 {
         if history.is_due(Second(at)) {
-            history.keep(Record {
+            history.keep(HistoryRecord {
                 at: Second(at),
                 ..record(1000, &[web()])
             });
@@ -314,7 +316,7 @@ fn an_hour_is_kept_a_record_every_two_minutes() {
         }
     }
     assert_eq!(kept, 10_000_u32.div_ceil(EVERY_SECS));
-    let now = Record {
+    let now = HistoryRecord {
         at: Second(10_000),
         ..record(1000, &[web()])
     };
@@ -333,12 +335,12 @@ fn the_oldest_records_go_before_all_take_too_much() {
     let tenants: Vec<_> = (0..1000).map(|_| tenant.clone()).collect();
     let mut history = History::default();
     for n in 0..12 {
-        history.keep(Record {
+        history.keep(HistoryRecord {
             at: Second(n * EVERY_SECS),
             ..record(1000, &tenants)
         });
     }
-    let now = Record {
+    let now = HistoryRecord {
         at: Second(12 * EVERY_SECS),
         ..record(1000, &[])
     };
@@ -348,18 +350,18 @@ fn the_oldest_records_go_before_all_take_too_much() {
 
 #[test]
 fn rates_fade_as_curves_do() {
-    let mut meter = Meter::new(Second(0));
+    let mut meter = RateMeter::new(Second(0));
     assert_eq!(
         meter.count(Second(0), rates(5.0, 5.0, 0.0)),
-        Rates::default()
+        TenantRates::default()
     );
-    let mut last = Rates::default();
+    let mut last = TenantRates::default();
     for at in 1..=600 {
         last = meter.count(Second(at), rates(20.0, 10.0, 1.0));
     }
     assert!((last.gets - 20.0).abs() < 0.1 && (last.failed - 1.0).abs() < 0.01);
     for at in 601..=660 {
-        last = meter.count(Second(at), Rates::default());
+        last = meter.count(Second(at), TenantRates::default());
     }
     assert!(
         (last.gets - 10.0).abs() < 0.1,

@@ -1,25 +1,25 @@
-//! What all setups came to on all traces, question by question.
+//! Results of all setups on all traces, grouped by comparison.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::disk::DiskCounts;
-use super::questions::{Figure, Question, questions};
-use super::setup::Setup;
-use crate::compare::Shares;
-use crate::misses::{MissRow, Misses};
+use super::setup::CachingSetup;
+use super::setup_comparisons::{ComparedFigure, SetupComparison, questions};
+use super::simulated_disk::CachedDiskCounts;
+use crate::compare::FootprintShares;
+use crate::misses::{MissComparison, MissRow};
 use crate::outcome::VERSION;
-use crate::plot::{Bars, Group, Panel, Plot, PlotError};
+use crate::plot::{BarGroup, Bars, Panel, Plot, PlotError};
 
 /// All setups on all traces.
 #[derive(Clone, Debug)]
-pub struct Comparison {
-    questions: Vec<Question>,
-    /// Each setup once, in the order in which questions name them first.
-    pub setups: Vec<Setup>,
-    /// A row for each trace and size of the guest.
+pub struct CachingComparison {
+    questions: Vec<SetupComparison>,
+    /// Each setup once, in the order in which comparisons name them first.
+    pub setups: Vec<CachingSetup>,
+    /// One row per trace and size of the guest.
     pub rows: Vec<ComparisonRow>,
-    /// Sentences on what could not be done.
+    /// Sentences about what could not be done.
     pub notes: Vec<String>,
 }
 
@@ -30,22 +30,22 @@ pub struct ComparisonRow {
     pub trace: String,
     /// The guest's memory, as a share of the trace's footprint.
     pub client: f64,
-    /// The disk's, likewise.
+    /// The disk's memory, as a share of the same.
     pub tier: f64,
-    /// What each setup came to.
-    pub counts: Vec<DiskCounts>,
+    /// The counts of each setup.
+    pub counts: Vec<CachedDiskCounts>,
 }
 
-impl Default for Comparison {
-    fn default() -> Comparison {
+impl Default for CachingComparison {
+    fn default() -> CachingComparison {
         let questions = questions();
-        let mut setups: Vec<Setup> = Vec::new();
+        let mut setups: Vec<CachingSetup> = Vec::new();
         for setup in questions.iter().flat_map(|question| &question.setups) {
             if !setups.contains(setup) {
                 setups.push(*setup);
             }
         }
-        Comparison {
+        CachingComparison {
             questions,
             setups,
             rows: Vec::new(),
@@ -54,9 +54,9 @@ impl Default for Comparison {
     }
 }
 
-impl Comparison {
-    /// Adds what the setups came to on one trace.
-    pub fn add(&mut self, trace: &str, shares: Shares, counts: Vec<DiskCounts>) {
+impl CachingComparison {
+    /// Adds the counts of the setups on one trace.
+    pub fn add(&mut self, trace: &str, shares: FootprintShares, counts: Vec<CachedDiskCounts>) {
         self.rows.push(ComparisonRow {
             trace: trace.rsplit('/').next().unwrap_or(trace).to_owned(),
             client: shares.guest,
@@ -75,8 +75,8 @@ impl Comparison {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for question in &self.questions {
-            let asked = question.figure.asked(&DiskCounts::default()).0;
-            let table = self.answer(question).table(asked);
+            let gets_title = question.figure.denominator(&CachedDiskCounts::default()).0;
+            let table = self.misses_of(question).table(gets_title);
             text.push_str(&format!("{}\n{table}\n\n", question.title));
         }
         let notes = self.notes.iter();
@@ -86,9 +86,14 @@ impl Comparison {
 
     /// The machine-readable form.
     pub fn json(&self) -> Value {
-        let labels = |setups: &[Setup]| setups.iter().map(Setup::to_string).collect::<Vec<_>>();
-        let question = |question: &Question| {
-            let ratios = self.answer(question).means();
+        let labels = |setups: &[CachingSetup]| {
+            setups
+                .iter()
+                .map(CachingSetup::to_string)
+                .collect::<Vec<_>>()
+        };
+        let question = |question: &SetupComparison| {
+            let ratios = self.misses_of(question).means();
             serde_json::json!({
                 "title": question.title,
                 "setups": labels(&question.setups),
@@ -105,18 +110,18 @@ impl Comparison {
         })
     }
 
-    /// A panel for each question: each setup relative to the first.
+    /// Draws one panel per comparison: each setup relative to the first.
     ///
     /// # Errors
     ///
     /// None that we know of: text in memory takes everything.
     pub fn draw(&self) -> Result<String, PlotError> {
-        let panel = |question: &Question| {
+        let panel = |question: &SetupComparison| {
             Panel::Bars(Bars {
                 title: question.title.to_owned(),
                 unit: "relative to the first",
-                groups: self.answer(question).rows.iter().map(bars).collect(),
-                labels: Setup::labels(&question.setups),
+                groups: self.misses_of(question).rows.iter().map(bars).collect(),
+                labels: CachingSetup::labels(&question.setups),
             })
         };
         let plot = Plot {
@@ -127,8 +132,8 @@ impl Comparison {
         plot.draw()
     }
 
-    /// One question's figures.
-    pub fn answer(&self, question: &Question) -> Misses {
+    /// The misses, or another figure, of one comparison.
+    pub fn misses_of(&self, question: &SetupComparison) -> MissComparison {
         let of_row = |row: &ComparisonRow| {
             let counts = question.setups.iter().filter_map(|setup| {
                 let place = self.setups.iter().position(|known| known == setup)?;
@@ -136,27 +141,33 @@ impl Comparison {
             });
             answer_row(row, question.figure, &counts.collect::<Vec<_>>())
         };
-        Misses {
-            labels: Setup::labels(&question.setups),
+        MissComparison {
+            labels: CachingSetup::labels(&question.setups),
             rows: self.rows.iter().map(of_row).collect(),
         }
     }
 }
 
-fn answer_row(row: &ComparisonRow, figure: Figure, counts: &[&DiskCounts]) -> MissRow {
+fn answer_row(
+    row: &ComparisonRow,
+    figure: ComparedFigure,
+    counts: &[&CachedDiskCounts],
+) -> MissRow {
     MissRow {
         trace: row.trace.clone(),
         client: row.client,
         tier: row.tier,
         sizes: None,
-        gets: counts.first().map_or(0, |counts| figure.asked(counts).1),
+        gets: counts
+            .first()
+            .map_or(0, |counts| figure.denominator(counts).1),
         misses: counts.iter().map(|counts| figure.of(counts)).collect(),
     }
 }
 
-fn bars(row: &MissRow) -> Group {
+fn bars(row: &MissRow) -> BarGroup {
     let trace = row.trace.split('.').next().unwrap_or("");
-    Group {
+    BarGroup {
         name: format!("{trace} {}%", row.client * 100.0),
         values: row.ratios().into_iter().map(Some).collect(),
     }

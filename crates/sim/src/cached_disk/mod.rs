@@ -1,5 +1,5 @@
-//! Guests' disks that are cached in spare memory: what of what passes through should be kept, and how far to read
-//! ahead, when nobody tells the disk what the guest itself keeps.
+//! Guests' disks that are cached in spare memory. The comparison asks which of the passing pages should be kept, and
+//! how far to read ahead, when nobody tells the disk what the guest itself keeps.
 //!
 //! ```text
 //! trace ──► the guest's page cache, LRU ──reads, writes──► disk: streams, admission, the store ──misses──► backing
@@ -7,35 +7,35 @@
 //! ```
 
 mod comparison;
-mod disk;
 mod guest;
-mod made;
-mod questions;
 mod setup;
+mod setup_comparisons;
+mod simulated_disk;
+mod synthetic;
 
 use std::io;
 
 use sublet_types::Pages;
 
-use crate::compare::{Shares, footprint};
+use crate::compare::{FootprintShares, footprint};
 use crate::machine::tier_store::StoreTierError;
-use crate::traces::{Access, Trace, TraceError};
-pub use comparison::{Comparison, ComparisonRow};
-pub use disk::DiskCounts;
-use disk::{CachedDisk, Sizes};
-pub use guest::Event;
-use guest::PageCache;
-pub use made::made;
-pub use questions::{Figure, Question, questions};
-pub use setup::{ReadAhead, Sees, Setup, Writes};
+use crate::traces::{Trace, TraceError, TraceRequest};
+pub use comparison::{CachingComparison, ComparisonRow};
+pub use guest::GuestDiskEvent;
+use guest::GuestPageCache;
+pub use setup::{CachingSetup, ReadAhead, Visibility, WritePolicy};
+pub use setup_comparisons::{ComparedFigure, SetupComparison, questions};
+pub use simulated_disk::CachedDiskCounts;
+use simulated_disk::{CachedDisk, DiskSizes};
+pub use synthetic::synthetic_requests;
 
-/// Why a trace was not done to its end.
+/// Why a trace was not replayed to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum PlayError {
-    /// Something is wrong with the trace.
+pub enum PlaybackError {
+    /// The trace is wrong.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// It was there before.
+    /// The trace could be opened before, but not again.
     #[error("the trace cannot be read again: {0}")]
     Gone(io::Error),
     /// This machine has no memory for the store.
@@ -43,52 +43,59 @@ pub enum PlayError {
     Store(#[from] StoreTierError),
 }
 
-type Open = Box<dyn Fn() -> Result<Trace, PlayError> + Send + Sync>;
+type OpenTrace = Box<dyn Fn() -> Result<Trace, PlaybackError> + Send + Sync>;
 
-/// A trace that can be done again and again. It is read anew each time, for it may be longer than memory is large.
-pub struct Recording {
-    open: Open,
-    /// Different pages in it.
+/// A trace that can be replayed again and again. It is read anew each time, because it may be longer than memory is
+/// large.
+pub struct ReplayableTrace {
+    open: OpenTrace,
+    /// The number of different pages in it.
     pub footprint: Pages,
-    /// Pages of the device that it could be of.
+    /// The number of pages of the device that it could come from.
     device: u64,
 }
 
-impl Recording {
-    /// Reads a trace to its end, to know how large it is.
+impl ReplayableTrace {
+    /// Reads a trace to its end, to learn how large it is.
     ///
     /// # Errors
     ///
-    /// The trace's own.
+    /// The trace's own errors.
     pub fn of(
-        open: impl Fn() -> Result<Trace, PlayError> + Send + Sync + 'static,
-    ) -> Result<Recording, PlayError> {
-        let end = |access: &Access| guest::first_of(access).saturating_add(access.count.into());
+        open: impl Fn() -> Result<Trace, PlaybackError> + Send + Sync + 'static,
+    ) -> Result<ReplayableTrace, PlaybackError> {
+        let end =
+            |access: &TraceRequest| guest::first_of(access).saturating_add(access.count.into());
         let mut device = 0;
         let seen = open()?.inspect(|access| {
             device = device.max(access.as_ref().map_or(0, end));
         });
-        Ok(Recording {
+        Ok(ReplayableTrace {
             footprint: footprint(seen)?,
             device,
             open: Box::new(open),
         })
     }
 
-    /// Has the disk of a guest, each with memory of a share of the footprint, do the trace.
+    /// Replays the trace on a guest's disk. The guest and the disk each have memory of a share of the footprint.
     ///
     /// # Errors
     ///
-    /// The trace's own; this machine has no memory for the store.
-    pub fn play(&self, shares: Shares, setup: Setup, seed: u64) -> Result<DiskCounts, PlayError> {
-        let sizes = Sizes {
+    /// The trace's own errors, or [`PlaybackError`] if this machine has no memory for the store.
+    pub fn replay(
+        &self,
+        shares: FootprintShares,
+        setup: CachingSetup,
+        seed: u64,
+    ) -> Result<CachedDiskCounts, PlaybackError> {
+        let sizes = DiskSizes {
             device: self.device,
             tier: part(self.footprint, shares.tier),
         };
-        let mut guest = PageCache::of(part(self.footprint, shares.guest));
+        let mut guest = GuestPageCache::of(part(self.footprint, shares.guest));
         let mut disk = CachedDisk::of(setup, sizes, seed)?;
         for access in (self.open)()? {
-            guest.request(&access?).for_each(|event| disk.hear(event));
+            guest.request(&access?).for_each(|event| disk.handle(event));
         }
         Ok(disk.counts())
     }

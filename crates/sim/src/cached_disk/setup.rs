@@ -2,123 +2,123 @@
 
 use std::fmt;
 
-use sublet_store::disk::{STREAMS, Window};
-use sublet_types::{EvictionKind, Fill, Windows};
+use sublet_store::disk_caching::{ReadAheadWindow, STREAMS};
+use sublet_types::{EvictionKind, FillPolicy, WindowEviction};
 
-/// What a disk hears of.
+/// What a disk learns of the guest's accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sees {
-    /// Reads and writes, as a block frontend.
+pub enum Visibility {
+    /// Reads and writes, as a block frontend sees them.
     Requests,
-    /// The guest's evictions too, as cleancache does: the bound.
+    /// The guest's evictions too, as cleancache sees them. This is the bound.
     Evictions,
 }
 
-/// What becomes of a written page.
+/// What happens to a written page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writes {
+pub enum WritePolicy {
     /// Memory has it from then on.
     Put,
     /// It leaves memory.
     Drop,
 }
 
-/// How far is read ahead, for how many readers.
+/// How far the disk reads ahead, and for how many readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAhead {
-    /// Readers that are told apart.
+    /// How many readers the disk tells apart.
     pub streams: usize,
-    /// Pages.
-    pub window: Window,
+    /// The window in pages.
+    pub window: ReadAheadWindow,
 }
 
 impl ReadAhead {
-    /// Nothing is read ahead. Runs are followed all the same: the filter wants their lengths.
+    /// Reads nothing ahead. The disk tracks runs all the same, because the filter needs their lengths.
     pub const NONE: ReadAhead = ReadAhead {
         streams: STREAMS,
-        window: Window::NONE,
+        window: ReadAheadWindow::NONE,
     };
 
-    /// As disks do it.
+    /// The window that disks use.
     pub(crate) const GROWING: ReadAhead = ReadAhead {
         streams: STREAMS,
-        window: Window::DEFAULT,
+        window: ReadAheadWindow::DEFAULT,
     };
 }
 
 /// A way of caching a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
-    /// What it hears of.
-    pub sees: Sees,
-    /// Which missed pages are kept; the bound keeps none.
-    pub fill: Fill,
+pub struct CachingSetup {
+    /// What it learns of the guest's accesses.
+    pub sees: Visibility,
+    /// Which missed pages are kept. The bound keeps none.
+    pub fill: FillPolicy,
     /// The order in which pages leave.
     pub eviction: EvictionKind,
     /// How far is read ahead.
     pub read_ahead: ReadAhead,
-    /// Pages of a run that are kept at the most.
+    /// The most pages of a run that are kept.
     pub sequential_max: Option<u32>,
-    /// What becomes of a written page.
-    pub writes: Writes,
+    /// What happens to a written page.
+    pub writes: WritePolicy,
     /// What leaves with a page that is evicted.
-    pub windows: Windows,
+    pub windows: WindowEviction,
 }
 
-impl Setup {
-    /// Keeps what is missed, reads nothing ahead.
-    pub const fn plain(fill: Fill, eviction: EvictionKind) -> Setup {
-        Setup {
-            sees: Sees::Requests,
+impl CachingSetup {
+    /// A setup that keeps what is missed and reads nothing ahead.
+    pub const fn plain(fill: FillPolicy, eviction: EvictionKind) -> CachingSetup {
+        CachingSetup {
+            sees: Visibility::Requests,
             fill,
             eviction,
             read_ahead: ReadAhead::NONE,
             sequential_max: None,
-            writes: Writes::Put,
-            windows: Windows::Pages,
+            writes: WritePolicy::Put,
+            windows: WindowEviction::Pages,
         }
     }
 
-    pub(super) fn fill(&self) -> Fill {
+    pub(super) fn fill(&self) -> FillPolicy {
         match self.sees {
-            Sees::Requests => self.fill,
-            Sees::Evictions => Fill::DropOnRead,
+            Visibility::Requests => self.fill,
+            Visibility::Evictions => FillPolicy::DropOnRead,
         }
     }
 }
 
-impl fmt::Display for Setup {
+impl fmt::Display for CachingSetup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = self.parts();
-        let said = parts.iter().flatten().map(String::as_str);
-        f.write_str(&said.collect::<Vec<&str>>().join(", "))
+        let words = parts.iter().flatten().map(String::as_str);
+        f.write_str(&words.collect::<Vec<&str>>().join(", "))
     }
 }
 
-impl Setup {
-    /// What to call each of these beside the others: what all do alike is left out.
-    pub fn labels(setups: &[Setup]) -> Vec<String> {
-        let all: Vec<[Option<String>; PARTS]> = setups.iter().map(Setup::parts).collect();
+impl CachingSetup {
+    /// Labels for these setups beside each other. They leave out what all have in common.
+    pub fn labels(setups: &[CachingSetup]) -> Vec<String> {
+        let all: Vec<[Option<String>; PARTS]> = setups.iter().map(CachingSetup::parts).collect();
         let differs = |part: usize| all.iter().any(|parts| parts[part] != all[0][part]);
         let tells = (0..PARTS).filter(|part| *part == 0 || differs(*part));
         let tells: Vec<usize> = tells.collect();
         let label = |parts: &[Option<String>; PARTS]| {
-            let said = tells.iter().filter_map(|part| parts[*part].as_deref());
-            said.collect::<Vec<&str>>().join(", ")
+            let words = tells.iter().filter_map(|part| parts[*part].as_deref());
+            words.collect::<Vec<&str>>().join(", ")
         };
         all.iter().map(label).collect()
     }
 
     fn parts(&self) -> [Option<String>; PARTS] {
         let fill = match (self.sees, self.fill) {
-            (Sees::Evictions, _) => "bound",
-            (_, Fill::Miss) => "miss",
-            (_, Fill::SecondMiss) => "second-miss",
-            (_, Fill::DropOnRead) => "drop-on-read",
+            (Visibility::Evictions, _) => "bound",
+            (_, FillPolicy::Miss) => "miss",
+            (_, FillPolicy::SecondMiss) => "second-miss",
+            (_, FillPolicy::DropOnRead) => "drop-on-read",
         };
         let runs = self.sequential_max.map(|most| format!("runs to {most}"));
-        let dropped = self.writes == Writes::Drop;
-        let whole = self.windows == Windows::Whole;
+        let dropped = self.writes == WritePolicy::Drop;
+        let whole = self.windows == WindowEviction::Whole;
         [
             Some(format!("{fill} {}", self.eviction)),
             self.read_ahead.label(),
@@ -133,9 +133,11 @@ impl ReadAhead {
     fn label(self) -> Option<String> {
         let streams = self.streams;
         match self.window {
-            Window { most: 0, .. } => None,
-            Window { least, most } if least == most => Some(format!("ahead {most} x{streams}")),
-            Window { least, most } => Some(format!("ahead {least}-{most} x{streams}")),
+            ReadAheadWindow { most: 0, .. } => None,
+            ReadAheadWindow { least, most } if least == most => {
+                Some(format!("ahead {most} x{streams}"))
+            }
+            ReadAheadWindow { least, most } => Some(format!("ahead {least}-{most} x{streams}")),
         }
     }
 }

@@ -1,31 +1,33 @@
-//! `clock`: a page that was used since the hand last passed stays for another round (Corbató 1968).
+//! `clock`: a page stays for another round if it was used since the hand last passed (Corbató 1968).
 
-use sublet_store::eviction::{Eviction, FrameId, Frames, Page, Queue, REPRIEVES_MAX, queue};
+use sublet_store::eviction::{
+    Eviction, FrameId, FrameQueue, FrameTable, PageRef, REPRIEVES_MAX, queue,
+};
 use sublet_types::Second;
 
-pub(super) struct Clock([Queue; 1]);
+pub(super) struct ClockEviction([FrameQueue; 1]);
 
-impl Clock {
-    pub(super) fn new() -> Clock {
-        Clock([queue(0)])
+impl ClockEviction {
+    pub(super) fn new() -> ClockEviction {
+        ClockEviction([queue(0)])
     }
 }
 
-impl Eviction for Clock {
-    fn admit(&mut self, page: Page<'_>) {
+impl Eviction for ClockEviction {
+    fn admit(&mut self, page: PageRef<'_>) {
         page.set_hits(0);
         self.0[0].push(page.frames, page.frame);
     }
 
-    fn hit(&mut self, page: Page<'_>) {
+    fn hit(&mut self, page: PageRef<'_>) {
         page.set_hits(1);
     }
 
-    fn forget(&mut self, page: Page<'_>) {
+    fn forget(&mut self, page: PageRef<'_>) {
         self.0[0].remove(page.frames, page.frame);
     }
 
-    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+    fn victim(&mut self, frames: &FrameTable, _now: Second) -> Option<FrameId> {
         for _ in 0..REPRIEVES_MAX {
             let oldest = self.0[0].tail()?;
             let facts = frames.get(oldest);
@@ -38,7 +40,7 @@ impl Eviction for Clock {
         self.0[0].pop(frames)
     }
 
-    fn queues(&mut self) -> &mut [Queue] {
+    fn queues(&mut self) -> &mut [FrameQueue] {
         &mut self.0
     }
 }

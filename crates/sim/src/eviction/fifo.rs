@@ -1,28 +1,28 @@
-//! `fifo`: who came first goes first.
+//! `fifo`: the page that came first goes first.
 
-use sublet_store::eviction::{Eviction, FrameId, Frames, Page, Queue, queue};
+use sublet_store::eviction::{Eviction, FrameId, FrameQueue, FrameTable, PageRef, queue};
 use sublet_types::Second;
 
-pub(super) struct Fifo([Queue; 1]);
+pub(super) struct FifoEviction([FrameQueue; 1]);
 
-impl Fifo {
-    pub(super) fn new() -> Fifo {
-        Fifo([queue(0)])
+impl FifoEviction {
+    pub(super) fn new() -> FifoEviction {
+        FifoEviction([queue(0)])
     }
 }
 
-impl Eviction for Fifo {
-    fn admit(&mut self, page: Page<'_>) {
+impl Eviction for FifoEviction {
+    fn admit(&mut self, page: PageRef<'_>) {
         self.0[0].push(page.frames, page.frame);
     }
 
-    fn hit(&mut self, _page: Page<'_>) {}
+    fn hit(&mut self, _page: PageRef<'_>) {}
 
-    fn forget(&mut self, page: Page<'_>) {
+    fn forget(&mut self, page: PageRef<'_>) {
         self.0[0].remove(page.frames, page.frame);
     }
 
-    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+    fn victim(&mut self, frames: &FrameTable, _now: Second) -> Option<FrameId> {
         self.0[0].pop(frames)
     }
 
@@ -30,7 +30,7 @@ impl Eviction for Fifo {
         self.0[0].tail()
     }
 
-    fn queues(&mut self) -> &mut [Queue] {
+    fn queues(&mut self) -> &mut [FrameQueue] {
         &mut self.0
     }
 }

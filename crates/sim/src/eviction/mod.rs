@@ -1,4 +1,5 @@
-//! The orders in which a tier's ephemeral pages leave: the daemon's, and those that only the simulator has, to compare with.
+//! The orders in which a tier's ephemeral pages leave: the daemon's, and some that only the simulator has for
+//! comparison.
 
 mod clock;
 mod fifo;
@@ -11,61 +12,61 @@ use serde::{Deserialize, Deserializer};
 use sublet_store::eviction::MakeEviction;
 use sublet_types::EvictionKind;
 
-/// An eviction that a tier can have.
+/// An eviction order that a tier can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnyEviction {
     /// One of the daemon's.
-    Daemons(EvictionKind),
-    /// Who came first.
+    OfDaemon(EvictionKind),
+    /// The page that came first goes first.
     Fifo,
-    /// Who was not used since the hand last passed.
+    /// A page goes if it was not used since the hand last passed.
     Clock,
-    /// As `clock`, with a hand that goes on where it was.
+    /// Like `clock`, with a hand that goes on from where it was.
     Sieve,
 }
 
 impl AnyEviction {
-    /// Those that only the simulator has.
+    /// The evictions that only the simulator has.
     pub const OWN: [AnyEviction; 3] = [AnyEviction::Fifo, AnyEviction::Clock, AnyEviction::Sieve];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            AnyEviction::Daemons(kind) => kind.name(),
+            AnyEviction::OfDaemon(kind) => kind.name(),
             AnyEviction::Fifo => "fifo",
             AnyEviction::Clock => "clock",
             AnyEviction::Sieve => "sieve",
         }
     }
 
-    /// Which of the daemon's is chosen for a tenant.
+    /// The daemon's eviction that is chosen for a tenant.
     pub(crate) fn chosen(self) -> EvictionKind {
         match self {
-            AnyEviction::Daemons(kind) => kind,
+            AnyEviction::OfDaemon(kind) => kind,
             _ => EvictionKind::default(),
         }
     }
 
-    /// What the store is handed in place of any.
+    /// The eviction that the store gets instead of one of its own.
     pub(crate) fn handed_in(self) -> Option<MakeEviction> {
         match self {
-            AnyEviction::Daemons(_) => None,
-            AnyEviction::Fifo => Some(|| Box::new(fifo::Fifo::new())),
-            AnyEviction::Clock => Some(|| Box::new(clock::Clock::new())),
-            AnyEviction::Sieve => Some(|| Box::new(sieve::Sieve::new())),
+            AnyEviction::OfDaemon(_) => None,
+            AnyEviction::Fifo => Some(|| Box::new(fifo::FifoEviction::new())),
+            AnyEviction::Clock => Some(|| Box::new(clock::ClockEviction::new())),
+            AnyEviction::Sieve => Some(|| Box::new(sieve::SieveEviction::new())),
         }
     }
 }
 
 impl Default for AnyEviction {
     fn default() -> AnyEviction {
-        AnyEviction::Daemons(EvictionKind::default())
+        AnyEviction::OfDaemon(EvictionKind::default())
     }
 }
 
 impl From<EvictionKind> for AnyEviction {
     fn from(kind: EvictionKind) -> AnyEviction {
-        AnyEviction::Daemons(kind)
+        AnyEviction::OfDaemon(kind)
     }
 }
 
@@ -92,7 +93,7 @@ impl FromStr for AnyEviction {
     fn from_str(text: &str) -> Result<AnyEviction, AnyEvictionError> {
         let mut own = AnyEviction::OWN.into_iter();
         let named = own.find(|eviction| eviction.name() == text);
-        let daemons = || text.parse().ok().map(AnyEviction::Daemons);
+        let daemons = || text.parse().ok().map(AnyEviction::OfDaemon);
         named
             .or_else(daemons)
             .ok_or_else(|| AnyEvictionError(text.to_owned()))

@@ -1,52 +1,52 @@
-//! Whether frames are conserved.
+//! Checks that frames are conserved.
 
 use sublet_types::Pages;
 
-use super::late::is_late;
-use super::{Happening, Judge, Wrong};
-use crate::virtual_time::Moment;
+use super::lateness::is_late;
+use super::{Judge, TierEvent, Violation};
+use crate::virtual_time::VirtualInstant;
 
-/// Frames are conserved: what is used is held, held and free are the whole, and no more than that is held
-/// for long.
+/// Checks that frames are conserved: used frames are held, and held and free frames make up the whole. More than the
+/// whole may be held only for a short time.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
-    /// When more than the whole must not be held any more.
-    deadline: Option<Moment>,
+pub(super) struct FramesJudge {
+    /// When the tenants must no longer hold more than the whole.
+    deadline: Option<VirtualInstant>,
 }
 
-impl Judge for Frames {
+impl Judge for FramesJudge {
     fn name(&self) -> &'static str {
         "frames"
     }
 
-    fn hear(&mut self, at: Moment, happening: &Happening<'_>) -> Option<Wrong> {
-        let Happening::Counted(census) = happening else {
+    fn check(&mut self, at: VirtualInstant, event: &TierEvent<'_>) -> Option<Violation> {
+        let TierEvent::Counts(counts) = event else {
             return None;
         };
-        let tenants = (0u16..).zip(&census.tenants);
+        let tenants = (0u16..).zip(&counts.tenants);
         for (number, count) in tenants {
             if count.used > count.held {
-                return Some(Wrong::UsedAboveHeld(number, count.used.0, count.held.0));
+                return Some(Violation::UsedAboveHeld(number, count.used.0, count.held.0));
             }
         }
-        let held: Pages = census.tenants.iter().map(|count| count.held).sum();
-        let is_whole = held.0 + census.free.0 == census.total.0.max(held.0);
+        let held: Pages = counts.tenants.iter().map(|count| count.held).sum();
+        let is_whole = held.0 + counts.free.0 == counts.total.0.max(held.0);
         if !is_whole {
-            return Some(Wrong::Sum {
+            return Some(Violation::Sum {
                 held: held.0,
-                free: census.free.0,
-                total: census.total.0,
+                free: counts.free.0,
+                total: counts.total.0,
             });
         }
-        self.fits(at, held.0, census.total.0)
+        self.fits(at, held.0, counts.total.0)
     }
 }
 
-impl Frames {
-    fn fits(&mut self, at: Moment, held: u64, total: u64) -> Option<Wrong> {
+impl FramesJudge {
+    fn fits(&mut self, at: VirtualInstant, held: u64, total: u64) -> Option<Violation> {
         if !is_late(&mut self.deadline, at, held, total) {
             return None;
         }
-        Some(Wrong::OverTotal { held, total })
+        Some(Violation::OverTotal { held, total })
     }
 }

@@ -1,34 +1,34 @@
-//! Whether targets are obeyed.
+//! Checks that targets are obeyed.
 
-use super::late::is_late;
-use super::{Happening, Judge, Wrong};
-use crate::machine::tier::Census;
-use crate::virtual_time::Moment;
+use super::lateness::is_late;
+use super::{Judge, TierEvent, Violation};
+use crate::machine::tier::TierCounts;
+use crate::virtual_time::VirtualInstant;
 
-/// Who is over its target is brought down within excess ÷ rate + 1 second (`contracts.md`).
+/// Checks that a tenant over its target is brought down within excess ÷ rate + 1 second (`contracts.md`).
 #[derive(Debug)]
-pub(super) struct Obedience {
-    debts: Vec<Debt>,
+pub(super) struct TargetsJudge {
+    debts: Vec<TargetExcess>,
 }
 
 /// A tenant above its target.
 #[derive(Clone, Copy, Debug, Default)]
-struct Debt {
-    /// When it must not be above it any more.
-    deadline: Option<Moment>,
-    /// The largest target since then: one that sinks all the time is obeyed like one that stays.
+struct TargetExcess {
+    /// When it must no longer be above its target.
+    deadline: Option<VirtualInstant>,
+    /// The largest target since then. So a target that keeps sinking is obeyed like one that stays.
     most: u64,
 }
 
-impl Obedience {
-    pub(super) fn of(tenants: usize) -> Obedience {
-        Obedience {
-            debts: vec![Debt::default(); tenants],
+impl TargetsJudge {
+    pub(super) fn of(tenants: usize) -> TargetsJudge {
+        TargetsJudge {
+            debts: vec![TargetExcess::default(); tenants],
         }
     }
 
-    fn look(&mut self, at: Moment, census: &Census) -> Option<Wrong> {
-        let tenants = (0u16..).zip(&census.tenants).zip(&mut self.debts);
+    fn check_counts(&mut self, at: VirtualInstant, counts: &TierCounts) -> Option<Violation> {
+        let tenants = (0u16..).zip(&counts.tenants).zip(&mut self.debts);
         for ((tenant, count), debt) in tenants {
             let (held, target) = (
                 count.held.0,
@@ -39,7 +39,7 @@ impl Obedience {
                 None => target,
             };
             if is_late(&mut debt.deadline, at, held, debt.most) {
-                return Some(Wrong::OverTarget {
+                return Some(Violation::OverTarget {
                     tenant,
                     held,
                     target,
@@ -50,19 +50,19 @@ impl Obedience {
     }
 }
 
-impl Judge for Obedience {
+impl Judge for TargetsJudge {
     fn name(&self) -> &'static str {
         "targets"
     }
 
-    fn hear(&mut self, at: Moment, happening: &Happening<'_>) -> Option<Wrong> {
-        match happening {
-            Happening::Target(tenant, target) => {
+    fn check(&mut self, at: VirtualInstant, event: &TierEvent<'_>) -> Option<Violation> {
+        match event {
+            TierEvent::Target(tenant, target) => {
                 let debt = &mut self.debts[usize::from(tenant.0)];
                 debt.most = debt.most.max(target.map_or(u64::MAX, |target| target.0));
                 None
             }
-            Happening::Counted(census) => self.look(at, census),
+            TierEvent::Counts(counts) => self.check_counts(at, counts),
             _ => None,
         }
     }

@@ -1,33 +1,33 @@
-//! The host's processors: a guest that has something to do waits until one is idle.
+//! The host's processors. A guest that has something to do waits until one is idle.
 //!
-//! First come, first served, for the length of one step: some 100 µs of a program, or a fault with what it gets and
-//! puts. Who waits for the disk leaves its processor to others.
+//! They serve first come, first served, for the length of one step: some 100 µs of a program, or a fault with its gets
+//! and puts. A guest that waits for the disk leaves its processor to others.
 
-use crate::virtual_time::{Moment, Nanos};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// Processors that all guests share.
 #[derive(Clone, Debug)]
 pub(crate) struct Processors {
-    /// When each is idle again; none of them where nobody ever waits for one.
-    idle_at: Vec<Moment>,
+    /// When each processor is idle again. Empty if nobody ever waits for one.
+    idle_at: Vec<VirtualInstant>,
 }
 
 impl Processors {
-    /// So many, or as many as are ever wanted.
+    /// `count` processors. `None` stands for as many as are ever wanted.
     pub(crate) fn of(count: Option<u16>) -> Processors {
         Processors {
-            idle_at: vec![Moment::START; count.map_or(0, usize::from)],
+            idle_at: vec![VirtualInstant::START; count.map_or(0, usize::from)],
         }
     }
 
-    /// When who wants one at `now` has one.
-    pub(crate) fn idle_from(&self, now: Moment) -> Moment {
+    /// When a guest that wants a processor at `now` gets one.
+    pub(crate) fn idle_from(&self, now: VirtualInstant) -> VirtualInstant {
         let first = self.idle_at.iter().min();
         first.map_or(now, |idle_at| now.max(*idle_at))
     }
 
-    /// Has the one that is idle first work from `start` on.
-    pub(crate) fn work(&mut self, start: Moment, span: Nanos) {
+    /// Makes the processor that is idle first work from `start` on.
+    pub(crate) fn work(&mut self, start: VirtualInstant, span: VirtualDuration) {
         if let Some(idle_at) = self.idle_at.iter_mut().min() {
             *idle_at = start.max(*idle_at) + span;
         }
@@ -39,9 +39,9 @@ mod tests {
     use super::*;
 
     fn done(processors: &mut Processors, now: u64, span: u64) -> u64 {
-        let start = processors.idle_from(Moment(now));
-        processors.work(start, Nanos(span));
-        (start + Nanos(span)).0
+        let start = processors.idle_from(VirtualInstant(now));
+        processors.work(start, VirtualDuration(span));
+        (start + VirtualDuration(span)).0
     }
 
     #[test]

@@ -1,27 +1,27 @@
-//! A guest's swap space: slots in clusters of 512, filled one after another, as Linux does it.
+//! A guest's swap space: slots in clusters of 512, filled one after another as in Linux.
 
-/// Slots of a cluster: 2 MiB, an object of the tier.
+/// Slots of a cluster: 2 MiB, which is one object of the tier.
 pub(crate) const CLUSTER_SLOTS: u32 = 512;
 
 const VACANT: u32 = u32::MAX;
 
 /// A slot that is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// The page in it, by its guest's number of it.
+pub struct SwapSlot {
+    /// The page in it, by the guest's number.
     pub page: u32,
-    /// The number of the put that gave it to the tier, which its stamp tells; 0 where the disk has it.
+    /// The number of the put that gave it to the tier, which the page's stamp also tells. 0 if the disk has it.
     pub put: u32,
 }
 
-impl Slot {
+impl SwapSlot {
     /// Whether the tier has it.
     pub(crate) fn is_in_tier(self) -> bool {
         self.put != 0
     }
 }
 
-const EMPTY: Slot = Slot {
+const EMPTY: SwapSlot = SwapSlot {
     page: VACANT,
     put: 0,
 };
@@ -29,12 +29,12 @@ const EMPTY: Slot = Slot {
 /// Which page is in which slot.
 #[derive(Clone, Debug)]
 pub(crate) struct SwapSpace {
-    slots: Vec<Slot>,
+    slots: Vec<SwapSlot>,
     /// Vacant slots of each cluster.
     vacant: Vec<u32>,
     /// Clusters that were emptied.
     empty: Vec<u32>,
-    /// Where the next slot is looked for.
+    /// Where the search for the next slot begins.
     cursor: u32,
     clusters_max: u32,
     /// Slots that are taken.
@@ -42,7 +42,7 @@ pub(crate) struct SwapSpace {
 }
 
 impl SwapSpace {
-    /// An empty space of so many slots, rounded up to clusters.
+    /// An empty space of `slots` slots, rounded up to clusters.
     pub(crate) fn of(slots: u32) -> SwapSpace {
         SwapSpace {
             slots: Vec::new(),
@@ -59,8 +59,8 @@ impl SwapSpace {
         self.taken > self.clusters_max.saturating_mul(CLUSTER_SLOTS) / 2
     }
 
-    /// Takes a slot for `page`, of which the tier has nothing yet; `None` when all are taken.
-    pub(crate) fn take(&mut self, page: u32) -> Option<u32> {
+    /// Takes a slot for `page`. The tier has nothing of it yet. `None` if all slots are taken.
+    pub(crate) fn allocate(&mut self, page: u32) -> Option<u32> {
         let cluster = self.cursor / CLUSTER_SLOTS;
         let has_room = self.vacant.get(cluster as usize).is_some_and(|n| *n > 0);
         if !has_room || !self.seek_in(cluster) {
@@ -69,26 +69,26 @@ impl SwapSpace {
             self.seek_in(cluster);
         }
         let slot = self.cursor;
-        self.slots[slot as usize] = Slot { page, put: 0 };
+        self.slots[slot as usize] = SwapSlot { page, put: 0 };
         self.taken += 1;
         self.vacant[(slot / CLUSTER_SLOTS) as usize] -= 1;
-        // The last slot of a cluster keeps the cursor in it; it is found full the next time.
+        // The last slot of a cluster keeps the cursor in it. The next search finds the cluster full.
         self.cursor += u32::from(!(slot + 1).is_multiple_of(CLUSTER_SLOTS));
         Some(slot)
     }
 
-    /// What is in a slot.
-    pub(crate) fn slot(&self, slot: u32) -> Slot {
+    /// The content of a slot.
+    pub(crate) fn slot(&self, slot: u32) -> SwapSlot {
         self.slots[slot as usize]
     }
 
-    /// Notes that the tier has what is in a slot since that put.
-    pub(crate) fn note_put(&mut self, slot: u32, put: u32) {
+    /// Records that the tier has the content of a slot since put number `put`.
+    pub(crate) fn record_put(&mut self, slot: u32, put: u32) {
         self.slots[slot as usize].put = put;
     }
 
-    /// Gives a slot back; returns what was in it.
-    pub(crate) fn give_back(&mut self, slot: u32) -> Slot {
+    /// Frees a slot. Returns its content.
+    pub(crate) fn free(&mut self, slot: u32) -> SwapSlot {
         let given = std::mem::replace(&mut self.slots[slot as usize], EMPTY);
         self.taken -= 1;
         let cluster = slot / CLUSTER_SLOTS;
@@ -100,8 +100,12 @@ impl SwapSpace {
         given
     }
 
-    /// The slots that are taken in the aligned window of `window` (a power of two) around `slot`.
-    pub(crate) fn around(&self, slot: u32, window: u32) -> impl Iterator<Item = (u32, Slot)> + '_ {
+    /// The taken slots in the aligned window of `window` slots (a power of two) around `slot`.
+    pub(crate) fn around(
+        &self,
+        slot: u32,
+        window: u32,
+    ) -> impl Iterator<Item = (u32, SwapSlot)> + '_ {
         let from = slot - slot % window.max(1);
         (from..from + window.max(1)).filter_map(|number| {
             let slot = *self.slots.get(number as usize)?;
@@ -109,7 +113,7 @@ impl SwapSpace {
         })
     }
 
-    /// Moves the cursor to a vacant slot of `cluster`, from where it is on, then from the beginning.
+    /// Moves the cursor to a vacant slot of `cluster`. It searches from the cursor on, then from the beginning.
     fn seek_in(&mut self, cluster: u32) -> bool {
         let (first, end) = (cluster * CLUSTER_SLOTS, (cluster + 1) * CLUSTER_SLOTS);
         let mut order = (self.cursor..end).chain(first..self.cursor);
@@ -140,15 +144,15 @@ impl SwapSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Chance;
+    use crate::rng::SimRng;
 
     #[test]
     fn slots_follow_one_another_while_clusters_are_empty() {
         let mut swap = SwapSpace::of(2 * CLUSTER_SLOTS);
-        let slots: Vec<u32> = (0..600).filter_map(|page| swap.take(page)).collect();
+        let slots: Vec<u32> = (0..600).filter_map(|page| swap.allocate(page)).collect();
         assert_eq!(slots, (0..600).collect::<Vec<u32>>());
-        let around: Vec<(u32, Slot)> = swap.around(597, 8).collect();
-        assert_eq!(around.first(), Some(&(592, Slot { page: 592, put: 0 })));
+        let around: Vec<(u32, SwapSlot)> = swap.around(597, 8).collect();
+        assert_eq!(around.first(), Some(&(592, SwapSlot { page: 592, put: 0 })));
         assert_eq!(around.len(), 8);
     }
 
@@ -156,23 +160,23 @@ mod tests {
     fn every_slot_is_given_once_and_again_after_it_came_back() {
         let all = 3 * CLUSTER_SLOTS;
         let mut swap = SwapSpace::of(all);
-        let mut chance = Chance::seeded(2);
-        let mut taken: Vec<Option<Slot>> = vec![None; all as usize];
+        let mut rng = SimRng::seeded(2);
+        let mut taken: Vec<Option<SwapSlot>> = vec![None; all as usize];
         for page in 0..40_000u32 {
             let is_full = taken.iter().all(Option::is_some);
-            if chance.happens(0.55) || page < 1000 {
-                let slot = swap.take(page);
+            if rng.happens(0.55) || page < 1000 {
+                let slot = swap.allocate(page);
                 assert_eq!(slot.is_none(), is_full);
                 if let Some(slot) = slot {
                     let put = page % 2;
-                    swap.note_put(slot, put);
-                    assert_eq!(taken[slot as usize].replace(Slot { page, put }), None);
+                    swap.record_put(slot, put);
+                    assert_eq!(taken[slot as usize].replace(SwapSlot { page, put }), None);
                 }
             } else {
-                let slot = chance.below(u64::from(all)) as usize;
+                let slot = rng.below(u64::from(all)) as usize;
                 if let Some(given) = taken[slot].take() {
                     assert_eq!(swap.slot(slot as u32), given);
-                    assert_eq!(swap.give_back(slot as u32), given);
+                    assert_eq!(swap.free(slot as u32), given);
                 }
             }
         }

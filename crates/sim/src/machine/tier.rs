@@ -1,132 +1,133 @@
 //! What stands between a guest's memory and its disk.
 
-use sublet_types::{Giving, Pages, Snapshot, TenantId};
+use sublet_types::{GiveWayOrder, Pages, Snapshot, TenantId};
 
-use crate::chance::mixed;
-use crate::virtual_time::Moment;
+use crate::rng::mixed;
+use crate::virtual_time::VirtualInstant;
 
-/// Which of a guest's two pools.
+/// The two pools of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Pool {
-    /// Swapped memory: persistent, a get leaves the page (frontswap).
+pub enum PoolKind {
+    /// Swapped memory: persistent, and a get leaves the page (frontswap).
     Swap,
-    /// Clean file pages: ephemeral, a get takes the page (cleancache).
+    /// Clean file pages: ephemeral, and a get takes the page (cleancache).
     File,
 }
 
 /// A page in the tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TierPage {
-    /// Whose.
+    /// Its owner.
     pub tenant: TenantId,
-    /// In which pool.
-    pub pool: Pool,
+    /// Its pool.
+    pub pool: PoolKind,
     /// The file, or the 2 MiB cluster of swap space.
     pub object: u64,
     /// The page in it.
     pub index: u32,
 }
 
-/// What a simulated page holds: 16 bytes that tell whose it is, which, and which version of it.
+/// The content of a simulated page: 16 bytes that identify the page and its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp(pub [u8; 16]);
+pub struct PageStamp(pub [u8; 16]);
 
-impl Stamp {
+impl PageStamp {
     /// The content of version `version` of `page`.
-    pub fn of(page: TierPage, version: u32) -> Stamp {
-        let tenant = u64::from(page.tenant.0) << 1 | u64::from(page.pool == Pool::Swap);
+    pub fn of(page: TierPage, version: u32) -> PageStamp {
+        let tenant = u64::from(page.tenant.0) << 1 | u64::from(page.pool == PoolKind::Swap);
         let place = u64::from(page.index) << 32 | u64::from(version);
         let first = mixed(mixed(tenant) ^ page.object).wrapping_add(mixed(place));
         let second = mixed(first ^ 0x5ab1).wrapping_add(place);
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&first.to_le_bytes());
         bytes[8..].copy_from_slice(&second.to_le_bytes());
-        Stamp(bytes)
+        PageStamp(bytes)
     }
 }
 
-/// What became of a put.
+/// The result of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub enum TierPutOutcome {
     /// The tier has the page.
     Stored,
-    /// It has not, nor an older version of it.
+    /// The tier has neither the page nor an older version of it.
     Refused,
 }
 
-/// What a get found.
+/// The result of a get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Get {
+pub enum TierGetOutcome {
     /// The page, from memory.
-    Hit(Stamp),
+    Hit(PageStamp),
     /// The page, which the tier itself had to move to its disk.
-    OnDisk(Stamp),
-    /// Nothing.
+    OnDisk(PageStamp),
+    /// There is no such page.
     Miss,
 }
 
-/// A tier of spare memory. The simulator's arguments are always pages of tenants that it was made with.
+/// A tier of spare memory. The simulator passes only pages of tenants that the tier was made with.
 pub trait Tier {
     /// Stores a page, or refuses it and forgets an older version.
-    fn put(&mut self, page: TierPage, stamp: Stamp, now: Moment) -> Put;
+    fn put(&mut self, page: TierPage, stamp: PageStamp, now: VirtualInstant) -> TierPutOutcome;
 
-    /// Looks for a page; a hit in a [`Pool::File`] takes it out.
-    fn get(&mut self, page: TierPage, now: Moment) -> Get;
+    /// Looks for a page. A hit in a [`PoolKind::File`] pool removes it.
+    fn get(&mut self, page: TierPage, now: VirtualInstant) -> TierGetOutcome;
 
     /// Forgets a page.
-    fn flush_page(&mut self, page: TierPage, now: Moment);
+    fn flush_page(&mut self, page: TierPage, now: VirtualInstant);
 
     /// Forgets all pages of an object.
-    fn flush_object(&mut self, tenant: TenantId, pool: Pool, object: u64, now: Moment);
+    fn flush_object(&mut self, tenant: TenantId, pool: PoolKind, object: u64, now: VirtualInstant);
 
     /// Sets what a tenant may hold from now on.
-    fn set_target(&mut self, tenant: TenantId, target: Option<Pages>, now: Moment);
+    fn set_target(&mut self, tenant: TenantId, target: Option<Pages>, now: VirtualInstant);
 
-    /// Sets what a tenant keeps of one pool that all tenants' memory is, and when it gives the rest; nothing where weights decide.
-    fn set_guard(&mut self, _tenant: TenantId, _guard: Option<Pages>, _giving: Giving) {}
+    /// Sets what a tenant keeps if all tenants' memory is one pool, and when it gives the rest. It does nothing if
+    /// weights decide.
+    fn set_guard(&mut self, _tenant: TenantId, _guard: Option<Pages>, _giving: GiveWayOrder) {}
 
-    /// Sets what all may hold together from now on.
-    fn resize(&mut self, total: Pages, now: Moment);
+    /// Sets what all tenants may hold together from now on.
+    fn resize(&mut self, total: Pages, now: VirtualInstant);
 
-    /// What is due once a second.
-    fn chores(&mut self, now: Moment);
+    /// Does what is due once per second.
+    fn chores(&mut self, now: VirtualInstant);
 
-    /// The figures that a policy decides by, since the last snapshot.
-    fn snapshot(&mut self, now: Moment) -> Snapshot;
+    /// The figures since the last snapshot, as a policy needs them.
+    fn snapshot(&mut self, now: VirtualInstant) -> Snapshot;
 
     /// The figures of every tenant.
-    fn census(&self) -> Census;
+    fn counts(&self) -> TierCounts;
 }
 
 /// Figures of a tier at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct TierCounts {
     /// What tenants may hold together.
     pub total: Pages,
-    /// What nobody holds of it.
+    /// The part of it that nobody holds.
     pub free: Pages,
     /// Every tenant, by number.
-    pub tenants: Vec<TenantCount>,
+    pub tenants: Vec<TenantCounts>,
 }
 
-/// One tenant's figures; counts are since the beginning.
+/// One tenant's figures. Counts are since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct TenantCount {
+pub struct TenantCounts {
     /// What it holds.
     pub held: Pages,
-    /// What lives in that.
+    /// Live pages in that.
     pub used: Pages,
     /// What it may hold.
     pub target: Option<Pages>,
     /// Puts.
     pub puts: u64,
-    /// Of these, refused.
+    /// Those of the puts that were refused.
     pub refused: u64,
-    /// Of the puts, those that found no room without displacing something of their own, or none at all.
+    /// Those of the puts that found no room without displacing a page of the same tenant, or no room at all.
     pub failed: u64,
     /// Gets.
     pub gets: u64,
-    /// Of these, hits.
+    /// Those of the gets that hit.
     pub hits: u64,
     /// Pages flushed.
     pub flushes: u64,

@@ -1,96 +1,98 @@
-//! Two tiers of few lines: one that remembers in plain tables, one that has no memory at all.
+//! Two simple tiers: one that remembers in plain tables, and one that has no memory at all.
 //!
 //! They are the oracle beside the store, and the baselines *no tmem* and *block LRU*.
 
-use sublet_types::{Pages, Shrinking, Snapshot, TenantId, TenantSnapshot, Weight};
+use sublet_types::{Pages, ShrinkMode, Snapshot, TenantId, TenantSnapshot, Weight};
 
-use super::recency::Recency;
-use super::tier::{Census, Get, Pool, Put, Stamp, TenantCount, Tier, TierPage};
-use crate::table::Table;
-use crate::virtual_time::Moment;
+use super::lru_map::LruMap;
+use super::tier::{
+    PageStamp, PoolKind, TenantCounts, Tier, TierCounts, TierGetOutcome, TierPage, TierPutOutcome,
+};
+use crate::stable_hash::StableHashMap;
+use crate::virtual_time::VirtualInstant;
 
 /// A tier that has no memory: every put is refused (*no tmem*).
 #[derive(Clone, Debug)]
 pub(crate) struct NoTier {
-    census: Census,
-    intervals: Intervals,
+    counts: TierCounts,
+    intervals: IntervalCounter,
 }
 
 impl NoTier {
-    /// For this many tenants.
+    /// A tier for this many tenants.
     pub(crate) fn of(tenants: usize) -> NoTier {
         NoTier {
-            census: Census {
-                tenants: vec![TenantCount::default(); tenants],
-                ..Census::default()
+            counts: TierCounts {
+                tenants: vec![TenantCounts::default(); tenants],
+                ..TierCounts::default()
             },
-            intervals: Intervals::default(),
+            intervals: IntervalCounter::default(),
         }
     }
 }
 
 impl Tier for NoTier {
-    fn put(&mut self, page: TierPage, _: Stamp, _: Moment) -> Put {
-        let count = &mut self.census.tenants[usize::from(page.tenant.0)];
+    fn put(&mut self, page: TierPage, _: PageStamp, _: VirtualInstant) -> TierPutOutcome {
+        let count = &mut self.counts.tenants[usize::from(page.tenant.0)];
         count.puts += 1;
         count.refused += 1;
         count.failed += 1;
-        Put::Refused
+        TierPutOutcome::Refused
     }
 
-    fn get(&mut self, page: TierPage, _: Moment) -> Get {
-        self.census.tenants[usize::from(page.tenant.0)].gets += 1;
-        Get::Miss
+    fn get(&mut self, page: TierPage, _: VirtualInstant) -> TierGetOutcome {
+        self.counts.tenants[usize::from(page.tenant.0)].gets += 1;
+        TierGetOutcome::Miss
     }
 
-    fn flush_page(&mut self, _: TierPage, _: Moment) {}
+    fn flush_page(&mut self, _: TierPage, _: VirtualInstant) {}
 
-    fn flush_object(&mut self, _: TenantId, _: Pool, _: u64, _: Moment) {}
+    fn flush_object(&mut self, _: TenantId, _: PoolKind, _: u64, _: VirtualInstant) {}
 
-    fn set_target(&mut self, _: TenantId, _: Option<Pages>, _: Moment) {}
+    fn set_target(&mut self, _: TenantId, _: Option<Pages>, _: VirtualInstant) {}
 
-    fn resize(&mut self, _: Pages, _: Moment) {}
+    fn resize(&mut self, _: Pages, _: VirtualInstant) {}
 
-    fn chores(&mut self, _: Moment) {}
+    fn chores(&mut self, _: VirtualInstant) {}
 
-    fn snapshot(&mut self, now: Moment) -> Snapshot {
-        self.intervals.snapshot(&self.census, now)
+    fn snapshot(&mut self, now: VirtualInstant) -> Snapshot {
+        self.intervals.snapshot(&self.counts, now)
     }
 
-    fn census(&self) -> Census {
-        self.census.clone()
+    fn counts(&self) -> TierCounts {
+        self.counts.clone()
     }
 }
 
-/// Pages that a tenant over its target gives up in a second at most: 1 GiB.
+/// The most pages that a tenant over its target gives up per second: 1 GiB.
 pub(crate) const SHRINK_PAGES_A_SEC: u64 = 1 << 18;
 
-/// A tier in plain tables, page by page: file pages leave least recent first, targets bind as SmarTmem's
-/// Algorithm 1 says, and who is over its target is brought down once a second.
+/// A tier in plain tables, page by page. The least recent file pages leave first. Targets bind as SmarTmem's Algorithm
+/// 1 says. A tenant over its target is brought down once per second.
 #[derive(Debug)]
 pub(crate) struct MapTier {
     total: Pages,
     /// Pages in memory, of all tenants.
     in_use: u64,
-    shrinking: Shrinking,
-    tenants: Vec<Tenant>,
-    intervals: Intervals,
+    shrinking: ShrinkMode,
+    tenants: Vec<MapTenant>,
+    intervals: IntervalCounter,
 }
 
 #[derive(Debug, Default)]
-struct Tenant {
+struct MapTenant {
     /// Persistent pages in memory, in the order of their puts.
-    swap: Recency<(u64, u32), Stamp>,
+    swap: LruMap<(u64, u32), PageStamp>,
     /// Persistent pages on the tier's disk.
-    spilled: Table<(u64, u32), Stamp>,
+    spilled: StableHashMap<(u64, u32), PageStamp>,
     /// Ephemeral pages.
-    file: Recency<(u64, u32), Stamp>,
-    /// Pages of each object in each pool, by the highest index seen: where a flush of it looks.
-    extents: Table<(Pool, u64), u32>,
-    count: TenantCount,
+    file: LruMap<(u64, u32), PageStamp>,
+    /// Pages of each object in each pool, by the highest index seen. A flush looks at that many.
+    extents: StableHashMap<(PoolKind, u64), u32>,
+    count: TenantCounts,
 }
 
-impl Tenant {
+impl MapTenant {
     fn used(&self) -> u64 {
         (self.swap.len() + self.file.len()) as u64
     }
@@ -101,29 +103,36 @@ impl Tenant {
             .is_some_and(|target| self.used() >= target.0)
     }
 
-    /// Takes a page out of wherever it is.
-    fn forget(&mut self, pool: Pool, key: (u64, u32)) -> Option<Stamp> {
+    /// Removes a page from wherever it is.
+    fn forget(&mut self, pool: PoolKind, key: (u64, u32)) -> Option<PageStamp> {
         match pool {
-            Pool::File => self.file.remove(&key),
-            Pool::Swap => self.swap.remove(&key).or_else(|| self.spilled.remove(&key)),
+            PoolKind::File => self.file.remove(&key),
+            PoolKind::Swap => self.swap.remove(&key).or_else(|| self.spilled.remove(&key)),
         }
     }
 
-    fn keep(&mut self, pool: Pool, key: (u64, u32), stamp: Stamp) {
+    fn keep(&mut self, pool: PoolKind, key: (u64, u32), stamp: PageStamp) {
         match pool {
-            Pool::Swap => self.swap.insert(key, stamp),
-            Pool::File => self.file.insert(key, stamp),
+            PoolKind::Swap => self.swap.insert(key, stamp),
+            PoolKind::File => self.file.insert(key, stamp),
         };
         let extent = self.extents.entry((pool, key.0)).or_default();
         *extent = (*extent).max(key.1);
     }
 
-    fn find(&mut self, pool: Pool, key: (u64, u32)) -> Option<Get> {
+    fn find(&mut self, pool: PoolKind, key: (u64, u32)) -> Option<TierGetOutcome> {
         match pool {
-            Pool::File => self.file.remove(&key).map(Get::Hit),
-            Pool::Swap => {
-                let here = self.swap.touch(&key).map(|stamp| Get::Hit(*stamp));
-                here.or_else(|| self.spilled.get(&key).map(|stamp| Get::OnDisk(*stamp)))
+            PoolKind::File => self.file.remove(&key).map(TierGetOutcome::Hit),
+            PoolKind::Swap => {
+                let here = self
+                    .swap
+                    .touch(&key)
+                    .map(|stamp| TierGetOutcome::Hit(*stamp));
+                here.or_else(|| {
+                    self.spilled
+                        .get(&key)
+                        .map(|stamp| TierGetOutcome::OnDisk(*stamp))
+                })
             }
         }
     }
@@ -152,27 +161,27 @@ impl Tenant {
     }
 }
 
-/// Whether there is room for a page, and whether nothing of its own tenant left for it.
+/// Whether there is room for a page, and whether that cost no page of its own tenant.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct RoomFound {
     found: bool,
     undisturbed: bool,
 }
 
 impl MapTier {
-    /// An empty tier of `total` pages for so many tenants.
-    pub(crate) fn of(total: Pages, tenants: usize, shrinking: Shrinking) -> MapTier {
+    /// An empty tier of `total` pages for this many tenants.
+    pub(crate) fn of(total: Pages, tenants: usize, shrinking: ShrinkMode) -> MapTier {
         MapTier {
             total,
             in_use: 0,
             shrinking,
-            tenants: (0..tenants).map(|_| Tenant::default()).collect(),
-            intervals: Intervals::default(),
+            tenants: (0..tenants).map(|_| MapTenant::default()).collect(),
+            intervals: IntervalCounter::default(),
         }
     }
 
-    /// Changes a tenant; every change of what is used goes through here.
-    fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut Tenant) -> R) -> R {
+    /// Changes a tenant. Every change of what is used goes through here.
+    fn change<R>(&mut self, number: usize, change: impl FnOnce(&mut MapTenant) -> R) -> R {
         let tenant = &mut self.tenants[number];
         let before = tenant.used();
         let made = change(tenant);
@@ -183,39 +192,39 @@ impl MapTier {
         made
     }
 
-    fn room_for(&mut self, number: usize, pool: Pool) -> Room {
-        let of_its_own = |found| Room {
+    fn room_for(&mut self, number: usize, pool: PoolKind) -> RoomFound {
+        let of_its_own = |found| RoomFound {
             found,
             undisturbed: false,
         };
         if self.tenants[number].is_at_target() {
-            return of_its_own(pool == Pool::File && self.change(number, Tenant::evict));
+            return of_its_own(pool == PoolKind::File && self.change(number, MapTenant::evict));
         }
         if self.in_use < self.total.0 {
-            return Room {
+            return RoomFound {
                 found: true,
                 undisturbed: true,
             };
         }
-        if self.change(number, Tenant::evict) {
+        if self.change(number, MapTenant::evict) {
             return of_its_own(true);
         }
         let richest = self.largest_by(|tenant| tenant.file.len() as u64);
-        let found = self.change(richest, Tenant::evict) && self.in_use < self.total.0;
-        Room {
+        let found = self.change(richest, MapTenant::evict) && self.in_use < self.total.0;
+        RoomFound {
             found,
             undisturbed: found,
         }
     }
 
-    fn largest_by(&self, measure: impl Fn(&Tenant) -> u64) -> usize {
+    fn largest_by(&self, measure: impl Fn(&MapTenant) -> u64) -> usize {
         let numbers = 0..self.tenants.len();
         numbers
             .max_by_key(|n| measure(&self.tenants[*n]))
             .unwrap_or(0)
     }
 
-    /// Takes pages from the largest tenants until the whole fits again.
+    /// Takes pages from the largest tenants until the total fits again.
     fn fit(&mut self) {
         let mut over = self
             .in_use
@@ -223,7 +232,7 @@ impl MapTier {
             .min(SHRINK_PAGES_A_SEC);
         while over > 0 {
             let piece = over.min(512);
-            let largest = self.largest_by(Tenant::used);
+            let largest = self.largest_by(MapTenant::used);
             self.change(largest, |tenant| tenant.give_up(piece));
             over -= piece;
         }
@@ -231,7 +240,7 @@ impl MapTier {
 }
 
 impl Tier for MapTier {
-    fn put(&mut self, page: TierPage, stamp: Stamp, _: Moment) -> Put {
+    fn put(&mut self, page: TierPage, stamp: PageStamp, _: VirtualInstant) -> TierPutOutcome {
         let (number, key) = (usize::from(page.tenant.0), (page.object, page.index));
         self.change(number, |tenant| tenant.forget(page.pool, key));
         let room = self.room_for(number, page.pool);
@@ -240,30 +249,30 @@ impl Tier for MapTier {
             tenant.count.failed += u64::from(!room.undisturbed);
             if !room.found {
                 tenant.count.refused += 1;
-                return Put::Refused;
+                return TierPutOutcome::Refused;
             }
             tenant.keep(page.pool, key, stamp);
-            Put::Stored
+            TierPutOutcome::Stored
         })
     }
 
-    fn get(&mut self, page: TierPage, _: Moment) -> Get {
+    fn get(&mut self, page: TierPage, _: VirtualInstant) -> TierGetOutcome {
         self.change(usize::from(page.tenant.0), |tenant| {
-            let got = tenant.find(page.pool, (page.object, page.index));
+            let outcome = tenant.find(page.pool, (page.object, page.index));
             tenant.count.gets += 1;
-            tenant.count.hits += u64::from(got.is_some());
-            got.unwrap_or(Get::Miss)
+            tenant.count.hits += u64::from(outcome.is_some());
+            outcome.unwrap_or(TierGetOutcome::Miss)
         })
     }
 
-    fn flush_page(&mut self, page: TierPage, _: Moment) {
+    fn flush_page(&mut self, page: TierPage, _: VirtualInstant) {
         self.change(usize::from(page.tenant.0), |tenant| {
             let flushed = tenant.forget(page.pool, (page.object, page.index));
             tenant.count.flushes += u64::from(flushed.is_some());
         });
     }
 
-    fn flush_object(&mut self, id: TenantId, pool: Pool, object: u64, _: Moment) {
+    fn flush_object(&mut self, id: TenantId, pool: PoolKind, object: u64, _: VirtualInstant) {
         self.change(usize::from(id.0), |tenant| {
             let Some(last) = tenant.extents.remove(&(pool, object)) else {
                 return;
@@ -275,18 +284,18 @@ impl Tier for MapTier {
         });
     }
 
-    fn set_target(&mut self, tenant: TenantId, target: Option<Pages>, _: Moment) {
+    fn set_target(&mut self, tenant: TenantId, target: Option<Pages>, _: VirtualInstant) {
         self.tenants[usize::from(tenant.0)].count.target = target;
     }
 
-    fn resize(&mut self, total: Pages, _: Moment) {
+    fn resize(&mut self, total: Pages, _: VirtualInstant) {
         self.total = total;
         self.fit();
     }
 
-    fn chores(&mut self, _: Moment) {
+    fn chores(&mut self, _: VirtualInstant) {
         self.fit();
-        if self.shrinking == Shrinking::Never {
+        if self.shrinking == ShrinkMode::Never {
             return;
         }
         for number in 0..self.tenants.len() {
@@ -297,13 +306,13 @@ impl Tier for MapTier {
         }
     }
 
-    fn snapshot(&mut self, now: Moment) -> Snapshot {
-        let census = self.census();
-        self.intervals.snapshot(&census, now)
+    fn snapshot(&mut self, now: VirtualInstant) -> Snapshot {
+        let counts = self.counts();
+        self.intervals.snapshot(&counts, now)
     }
 
-    fn census(&self) -> Census {
-        Census {
+    fn counts(&self) -> TierCounts {
+        TierCounts {
             total: self.total,
             free: Pages(self.total.0.saturating_sub(self.in_use)),
             tenants: self.tenants.iter().map(|tenant| tenant.count).collect(),
@@ -313,16 +322,16 @@ impl Tier for MapTier {
 
 /// Turns counts since the beginning into those of an interval.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Intervals {
-    before: Vec<TenantCount>,
+pub(crate) struct IntervalCounter {
+    before: Vec<TenantCounts>,
 }
 
-impl Intervals {
-    /// What a policy sees of `census`; counts are since the last call. What the owner grants is not known
-    /// here: weights are the usual ones.
-    pub(crate) fn snapshot(&mut self, census: &Census, now: Moment) -> Snapshot {
-        let before = std::mem::replace(&mut self.before, census.tenants.clone());
-        let tenant = |(number, count): (usize, &TenantCount)| {
+impl IntervalCounter {
+    /// What a policy sees of `counts`. Counts are since the last call. The owner's grants are not known here, so
+    /// weights are the usual ones.
+    pub(crate) fn snapshot(&mut self, counts: &TierCounts, now: VirtualInstant) -> Snapshot {
+        let before = std::mem::replace(&mut self.before, counts.tenants.clone());
+        let tenant = |(number, count): (usize, &TenantCounts)| {
             let before = before.get(number).copied().unwrap_or_default();
             let puts = count.puts - before.puts;
             TenantSnapshot {
@@ -346,9 +355,9 @@ impl Intervals {
         };
         Snapshot {
             at: now.second(),
-            total: census.total,
-            free: census.free,
-            tenants: census.tenants.iter().enumerate().map(tenant).collect(),
+            total: counts.total,
+            free: counts.free,
+            tenants: counts.tenants.iter().enumerate().map(tenant).collect(),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The one place that draws: a plot as an SVG's text.
+//! The only place that draws: a plot as the text of an SVG.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::shown::{Bars, Corner, Curves, GROUPS_MAX, Group, Panel, Plot, Ratio};
+use super::elements::{BarGroup, Bars, Corner, Curves, GROUPS_MAX, Panel, Plot, RatioMark};
 
 /// Why a plot could not be drawn.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ const GRID: RGBColor = RGBColor(225, 225, 225);
 const GOOD: RGBColor = RGBColor(0, 130, 90);
 const BAD: RGBColor = RGBColor(200, 60, 40);
 const PLAIN: RGBColor = RGBColor(70, 110, 180);
-/// Okabe and Ito's colours, told apart by colour-blind readers too.
+/// Okabe and Ito's colours. Colour-blind readers can tell them apart, too.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -36,11 +36,11 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+type DrawResult = Result<(), Box<dyn std::error::Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Plot {
-    /// Draws it; returns the SVG's text.
+    /// Draws the plot. Returns the SVG's text.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Plot {
     }
 }
 
-fn draw_plot(svg: &mut String, plot: &Plot) -> Drawn {
+fn draw_plot(svg: &mut String, plot: &Plot) -> DrawResult {
     let heights = plot.panels.iter().map(height);
     let root = SVGBackend::with_string(svg, (WIDTH, HEADER + heights.sum::<u32>()));
     let root = root.into_drawing_area();
@@ -82,7 +82,7 @@ fn height(panel: &Panel) -> u32 {
     }
 }
 
-fn draw_curves(area: &Area<'_>, curves: &Curves) -> Drawn {
+fn draw_curves(area: &Area<'_>, curves: &Curves) -> DrawResult {
     let named = curves.curves.iter().flat_map(|curve| &curve.points);
     let points = || named.clone().chain(&curves.behind);
     let x_most = points().map(|p| p.0).fold(f64::MIN_POSITIVE, f64::max);
@@ -128,7 +128,7 @@ fn draw_curves(area: &Area<'_>, curves: &Curves) -> Drawn {
 const GROUPS_WIDE: usize = 8;
 
 /// Bars in groups.
-fn draw_bars(area: &Area<'_>, bars: &Bars) -> Drawn {
+fn draw_bars(area: &Area<'_>, bars: &Bars) -> DrawResult {
     let groups = &bars.groups[..bars.groups.len().min(GROUPS_MAX)];
     let values = groups
         .iter()
@@ -157,7 +157,7 @@ fn draw_bars(area: &Area<'_>, bars: &Bars) -> Drawn {
     let width = 0.8 / bars.labels.len().max(1) as f64;
     for (place, label) in bars.labels.iter().enumerate() {
         let ink = COLOURS[place % COLOURS.len()].mix(strength(place));
-        let bar = |(number, group): (usize, &Group)| {
+        let bar = |(number, group): (usize, &BarGroup)| {
             let left = number as f64 + 0.1 + width * place as f64;
             let value = group.values.get(place).copied().flatten()?;
             Some(Rectangle::new(
@@ -184,22 +184,22 @@ fn headroom(labels: usize) -> f64 {
     1.0 / (1.0 - list.min(0.5))
 }
 
-/// Beyond the last colour they begin anew, paler.
+/// The opacity of a curve. Beyond the last colour the colours begin anew, paler.
 fn strength(place: usize) -> f64 {
     if place < COLOURS.len() { 1.0 } else { 0.45 }
 }
 
-/// The group in whose middle `x` is.
-fn group_name(groups: &[Group], x: f64) -> String {
+/// The group that has `x` in its middle.
+fn group_name(groups: &[BarGroup], x: f64) -> String {
     let is_middle = (x.fract() - 0.5).abs() < 0.01;
     let group = groups.get(x as usize).filter(|_| is_middle && x >= 0.0);
     group.map_or(String::new(), |group| group.name.clone())
 }
 
-/// Ratios on a logarithmic lane each: a dot is ours ÷ the peer's, a tick the goal.
-fn draw_ratios(area: &Area<'_>, ratios: &[Ratio]) -> Drawn {
+/// Ratios, each on a logarithmic lane. A dot is ours ÷ the peer's, and a tick is the goal.
+fn draw_ratios(area: &Area<'_>, ratios: &[RatioMark]) -> DrawResult {
     let (low, high) = ratio_span(ratios);
-    let lane = Lane {
+    let lane = RatioLane {
         left: NAMES as f64,
         right: (WIDTH - RATIOS) as f64,
         low,
@@ -229,7 +229,7 @@ const RATIO_MARKS: [f64; 15] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0,
 ];
 
-fn ratio_span(ratios: &[Ratio]) -> (f64, f64) {
+fn ratio_span(ratios: &[RatioMark]) -> (f64, f64) {
     let all = ratios
         .iter()
         .flat_map(|of| [Some(of.ratio), of.goal])
@@ -239,14 +239,14 @@ fn ratio_span(ratios: &[Ratio]) -> (f64, f64) {
     (low / 1.1, high * 1.1)
 }
 
-struct Lane {
+struct RatioLane {
     left: f64,
     right: f64,
     low: f64,
     high: f64,
 }
 
-impl Lane {
+impl RatioLane {
     fn x(&self, ratio: f64) -> i32 {
         let place =
             (ratio.clamp(self.low, self.high) / self.low).ln() / (self.high / self.low).ln();
@@ -254,7 +254,7 @@ impl Lane {
     }
 }
 
-fn draw_lane(area: &Area<'_>, lane: &Lane, of: &Ratio, y: i32) -> Drawn {
+fn draw_lane(area: &Area<'_>, lane: &RatioLane, of: &RatioMark, y: i32) -> DrawResult {
     let ratio = of.ratio;
     let ink = match of.holds {
         Some(true) => GOOD,
@@ -276,14 +276,14 @@ fn draw_lane(area: &Area<'_>, lane: &Lane, of: &Ratio, y: i32) -> Drawn {
             INK.stroke_width(2),
         ))?;
     }
-    let said = match of.holds {
+    let label = match of.holds {
         Some(true) => format!("{ratio:.2} holds"),
         Some(false) => format!("{ratio:.2} missed"),
         None => format!("{ratio:.2}"),
     };
     let font = ("sans-serif", 12).into_font().color(&ink);
     area.draw(&Text::new(
-        said,
+        label,
         ((WIDTH - RATIOS) as i32 + 14, y - 6),
         font,
     ))?;

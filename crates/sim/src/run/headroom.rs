@@ -1,49 +1,54 @@
 //! The daemon's own rule for the arena's size, fed with a host that a trace makes up.
 //!
-//! A trace tells what programs leave free, and nothing of file pages, swapping or pressure: of these the
-//! host has none. What is free beside the arena is what the trace leaves, less what the arena holds: where
-//! programs take more at once than was free, nothing is, and the arena makes way in several looks.
+//! A trace tells what programs leave free. It tells nothing of file pages, swapping or pressure, so the host has none
+//! of these. What is free beside the arena is what the trace leaves less what the arena holds. If programs take more at
+//! once than was free, nothing is free, and the arena makes way in several looks.
 
-use sublet_policy::headroom::{self, Arena, Decision, Settings, State};
+use sublet_policy::headroom::{self, ArenaDecision, ArenaState, HeadroomSettings, HeadroomState};
 use sublet_types::{Bytes, HostFigures};
 
-use crate::scenario::{Follow, Host, Sizing};
+use crate::scenario::{HostSpec, HostTraceSpec, TierSizing};
 use crate::traces::HostSeries;
-use crate::virtual_time::Moment;
+use crate::virtual_time::VirtualInstant;
 
-/// What a tier of a fixed size leaves free on a host that follows a trace; what is free is known there only
-/// of the host as a whole.
-pub(super) fn reserve(host: &Host, series: &HostSeries) -> Bytes {
+/// What a tier of a fixed size leaves free on a host that follows a trace. In that case only the free memory of the
+/// host as a whole is known.
+pub(super) fn reserve(host: &HostSpec, series: &HostSeries) -> Bytes {
     let derived = headroom::reserve_for(series.most());
-    let reserve = |follow: &Follow| follow.reserve.unwrap_or(derived);
+    let reserve = |follow: &HostTraceSpec| follow.reserve.unwrap_or(derived);
     host.follow.as_ref().map_or(Bytes::ZERO, reserve)
 }
 
-/// The rule and what it remembers.
+/// The rule and its memory.
 #[derive(Debug)]
 pub(super) struct Headroom {
     memory: Bytes,
-    settings: Settings,
-    state: State,
+    settings: HeadroomSettings,
+    state: HeadroomState,
 }
 
 impl Headroom {
-    /// For a host that follows a trace, unless its store is of a fixed size. Its memory is taken to be the
-    /// most that the trace ever leaves free.
-    pub(super) fn of(host: &Host, series: &HostSeries) -> Option<Headroom> {
+    /// A rule for a host that follows a trace. `None` if its store is of a fixed size. The host's memory is taken to be
+    /// the most that the trace ever leaves free.
+    pub(super) fn of(host: &HostSpec, series: &HostSeries) -> Option<Headroom> {
         let follow = host.follow.as_ref()?;
-        (host.store == Sizing::Elastic).then(|| Headroom {
+        (host.store == TierSizing::Elastic).then(|| Headroom {
             memory: series.most(),
-            settings: Settings {
+            settings: HeadroomSettings {
                 reserve: follow.reserve,
-                ..Settings::default()
+                ..HeadroomSettings::default()
             },
-            state: State::default(),
+            state: HeadroomState::default(),
         })
     }
 
-    /// Decides, where programs leave `left` and the arena holds `held` of it.
-    pub(super) fn decide(&mut self, now: Moment, left: Bytes, held: Bytes) -> Decision {
+    /// Decides. Programs leave `left`, and the arena holds `held` of it.
+    pub(super) fn decide(
+        &mut self,
+        now: VirtualInstant,
+        left: Bytes,
+        held: Bytes,
+    ) -> ArenaDecision {
         let free = left - held;
         let figures = HostFigures {
             at: std::time::Duration::from_nanos(now.0),
@@ -52,7 +57,7 @@ impl Headroom {
             available: free,
             ..HostFigures::default()
         };
-        let arena = Arena { held, cap: None };
+        let arena = ArenaState { held, cap: None };
         let (state, decision) = headroom::decide(&self.state, &self.settings, &figures, arena);
         self.state = state;
         decision
@@ -63,9 +68,9 @@ impl Headroom {
 mod tests {
     use super::*;
     use crate::traces::HostSample;
-    use crate::virtual_time::Nanos;
+    use crate::virtual_time::VirtualDuration;
 
-    fn host(store: &str) -> Host {
+    fn host(store: &str) -> HostSpec {
         let text = format!(
             "memory = \"1GiB\"\nstore = \"{store}\"\n\
              follow = {{ file = \"a\", format = \"bitbrains\", host = \"h0\", reserve = \"1GiB\" }}"
@@ -75,7 +80,7 @@ mod tests {
 
     fn series() -> HostSeries {
         let sample = |secs, gib| HostSample {
-            at: Moment::START + Nanos::secs(secs),
+            at: VirtualInstant::START + VirtualDuration::secs(secs),
             free: Bytes::gib(gib),
         };
         HostSeries {
@@ -87,7 +92,7 @@ mod tests {
     fn the_arena_leaves_the_reserve_and_follows_a_fall_soon_and_a_rise_slowly() {
         let mut headroom = Headroom::of(&host("elastic"), &series()).expect("it follows a trace");
         let mut decide = |secs, held| {
-            let now = Moment::START + Nanos::secs(secs);
+            let now = VirtualInstant::START + VirtualDuration::secs(secs);
             let left = series().free_at(now);
             headroom.decide(now, left, held).arena_max
         };
@@ -104,6 +109,6 @@ mod tests {
         let host = host("fixed");
         assert!(Headroom::of(&host, &series()).is_none());
         assert_eq!(reserve(&host, &series()), Bytes::gib(1));
-        assert_eq!(reserve(&Host::default(), &series()), Bytes::ZERO);
+        assert_eq!(reserve(&HostSpec::default(), &series()), Bytes::ZERO);
     }
 }

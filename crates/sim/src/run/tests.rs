@@ -1,13 +1,13 @@
 use super::*;
-use crate::machine::tier::{Get, Pool, Put, Stamp, TierPage};
-use crate::scenario::Shipped;
+use crate::machine::tier::{PageStamp, PoolKind, TierGetOutcome, TierPage, TierPutOutcome};
+use crate::scenario::BuiltInScenario;
 
 fn no_files(name: &str) -> io::Result<Box<dyn Read>> {
     Err(io::Error::new(io::ErrorKind::NotFound, name.to_owned()))
 }
 
-fn outcome(scenario: &Scenario) -> Outcome {
-    run(scenario, &mut no_files, Watch::Closely, &mut |_| {}).expect("it runs")
+fn outcome(scenario: &Scenario) -> RunOutcome {
+    run(scenario, &mut no_files, JudgeMode::Closely, &mut |_| {}).expect("it runs")
 }
 
 fn scenario(text: &str) -> Scenario {
@@ -56,17 +56,17 @@ fn a_seed_gives_the_same_bytes_and_another_gives_others() {
 fn a_tier_saves_disk_reads_and_time_and_the_judges_find_nothing() {
     let mut scenario = scenario(TWO);
     let with = outcome(&scenario);
-    scenario.tier.engine = Engine::None;
+    scenario.tier.engine = TierEngine::None;
     let without = outcome(&scenario);
     assert_eq!(with.verdicts, Vec::<String>::new());
     assert_eq!(without.verdicts, Vec::<String>::new());
     assert!(with.disk.pages_read < without.disk.pages_read / 2);
-    let secs = |outcome: &Outcome, name: &str| {
+    let secs = |outcome: &RunOutcome, name: &str| {
         let found = outcome.vms[0]
             .stretches
             .iter()
             .find(|stretch| stretch.name == name);
-        found.and_then(Stretch::secs).expect("it ended")
+        found.and_then(TimedStretch::secs).expect("it ended")
     };
     assert!(secs(&with, "run 1") < secs(&without, "run 1"));
     assert!(secs(&with, "run 2") < secs(&without, "run 2"));
@@ -80,7 +80,7 @@ fn a_machine_starts_when_the_others_reach_its_mark_and_not_before() {
     assert_eq!(outcome.vms[1].stretches[0].from_secs, second_run.from_secs);
 }
 
-/// Records of a page each, all different in effect, that arrive at a disk of 8 ms; nothing keeps them.
+/// Records of one page each, all different in effect, that arrive at a disk of 8 ms. Nothing keeps them.
 const OPEN: &str = r#"
 name = "open"
 seed = 5
@@ -136,7 +136,7 @@ fn what_happens_while_it_warms_up_is_not_counted() {
     let after = outcome(&scenario(
         &OPEN.replace("seed = 5", "seed = 5\nwarm_up = \"100s\""),
     ));
-    let requests = |outcome: &Outcome| {
+    let requests = |outcome: &RunOutcome| {
         let guest = outcome.vms[0].guest;
         (guest.requests, guest.request_nanos, outcome.disk.reads)
     };
@@ -146,7 +146,7 @@ fn what_happens_while_it_warms_up_is_not_counted() {
 }
 
 /// When the last virtual machine was done.
-fn ended_secs(outcome: &Outcome) -> f64 {
+fn ended_secs(outcome: &RunOutcome) -> f64 {
     let ended = outcome.vms.iter().map(|vm| vm.stretches[0].to_secs);
     ended
         .map(|secs| secs.expect("it ended"))
@@ -157,7 +157,7 @@ fn ended_secs(outcome: &Outcome) -> f64 {
 fn a_run_ends_when_the_last_request_is_answered() {
     let burst = OPEN.replace("75/s", "1000000/s").replace("60000", "100");
     let outcome = outcome(&scenario(&burst));
-    // A hundred requests within 1 ms, each 8 ms of the disk, one after another.
+    // A hundred requests within 1 ms take 8 ms of the disk each, one after another.
     let ended = ended_secs(&outcome);
     assert!((ended - 0.8).abs() < 0.002, "{ended}");
 }
@@ -172,7 +172,7 @@ fn processors_are_shared_by_who_has_something_to_do() {
         );
         ended_secs(&outcome(&scenario(&text)))
     };
-    // 10,240 touches of three programs, 1 ms each, and next to nothing else.
+    // 10,240 touches of three programs take 1 ms each, and hardly anything else takes time.
     let alone = secs("");
     assert!((alone - 10.24).abs() < 0.02, "{alone}");
     assert_eq!(secs("processors = 3"), alone);
@@ -194,8 +194,8 @@ fn a_mark_stops_all() {
 fn every_policy_runs_under_the_judges() {
     for entry in &sublet_policy::catalogue::CATALOGUE {
         for shrink in [
-            sublet_types::Shrinking::Active,
-            sublet_types::Shrinking::Never,
+            sublet_types::ShrinkMode::Active,
+            sublet_types::ShrinkMode::Never,
         ] {
             let mut scenario = scenario(TWO);
             scenario.policy.name = entry.name.to_owned();
@@ -242,11 +242,11 @@ fn a_guest_without_swap_space_is_an_error_that_names_it() {
         1,
     );
     let scenario = scenario(&text);
-    let error = run(&scenario, &mut no_files, Watch::Full, &mut |_| {});
-    let said = error.expect_err("it cannot run").to_string();
+    let error = run(&scenario, &mut no_files, JudgeMode::Full, &mut |_| {});
+    let message = error.expect_err("it cannot run").to_string();
     assert!(
-        said.starts_with("a cannot go on: its swap space is full"),
-        "{said}"
+        message.starts_with("a cannot go on: its swap space is full"),
+        "{message}"
     );
 }
 
@@ -263,9 +263,9 @@ memory = "1MiB"
 file = "nowhere.lis"
 "#;
     let scenario = scenario(text);
-    let error = run(&scenario, &mut no_files, Watch::Full, &mut |_| {});
-    let said = error.expect_err("it cannot run").to_string();
-    assert!(said.starts_with("cannot open nowhere.lis"), "{said}");
+    let error = run(&scenario, &mut no_files, JudgeMode::Full, &mut |_| {});
+    let message = error.expect_err("it cannot run").to_string();
+    assert!(message.starts_with("cannot open nowhere.lis"), "{message}");
 }
 
 #[test]
@@ -274,63 +274,74 @@ fn a_trace_that_ends_in_mid_record_is_an_error_when_it_is_reached() {
                 [vm.workload.trace]\nfile = \"short.raw32le\"\n";
     let scenario = scenario(text);
     let mut files = |_: &str| Ok(Box::new(io::Cursor::new(vec![1u8; 10])) as Box<dyn Read>);
-    let error = run(&scenario, &mut files, Watch::Full, &mut |_| {});
-    let said = error.expect_err("it cannot run").to_string();
+    let error = run(&scenario, &mut files, JudgeMode::Full, &mut |_| {});
+    let message = error.expect_err("it cannot run").to_string();
     assert!(
-        said.starts_with("short.raw32le, byte 8: ends in mid-record"),
-        "{said}"
+        message.starts_with("short.raw32le, byte 8: ends in mid-record"),
+        "{message}"
     );
 }
 
-/// A tier that forgets to replace a page: the second put is answered and dropped.
-struct Forgetful(MapTier, bool);
+/// A tier that forgets to replace a page: it answers the second put and drops it.
+struct ForgetfulTier(MapTier, bool);
 
-impl Tier for Forgetful {
-    fn put(&mut self, page: TierPage, stamp: Stamp, now: Moment) -> Put {
+impl Tier for ForgetfulTier {
+    fn put(&mut self, page: TierPage, stamp: PageStamp, now: VirtualInstant) -> TierPutOutcome {
         self.1 = !self.1;
-        match page.pool == Pool::Swap && self.1 {
-            true => Put::Stored,
+        match page.pool == PoolKind::Swap && self.1 {
+            true => TierPutOutcome::Stored,
             false => self.0.put(page, stamp, now),
         }
     }
-    fn get(&mut self, page: TierPage, now: Moment) -> Get {
+    fn get(&mut self, page: TierPage, now: VirtualInstant) -> TierGetOutcome {
         self.0.get(page, now)
     }
-    fn flush_page(&mut self, page: TierPage, now: Moment) {
+    fn flush_page(&mut self, page: TierPage, now: VirtualInstant) {
         self.0.flush_page(page, now);
     }
-    fn flush_object(&mut self, id: sublet_types::TenantId, pool: Pool, object: u64, now: Moment) {
+    fn flush_object(
+        &mut self,
+        id: sublet_types::TenantId,
+        pool: PoolKind,
+        object: u64,
+        now: VirtualInstant,
+    ) {
         self.0.flush_object(id, pool, object, now);
     }
-    fn set_target(&mut self, id: sublet_types::TenantId, target: Option<Pages>, now: Moment) {
+    fn set_target(
+        &mut self,
+        id: sublet_types::TenantId,
+        target: Option<Pages>,
+        now: VirtualInstant,
+    ) {
         self.0.set_target(id, target, now);
     }
-    fn resize(&mut self, total: Pages, now: Moment) {
+    fn resize(&mut self, total: Pages, now: VirtualInstant) {
         self.0.resize(total, now);
     }
-    fn chores(&mut self, now: Moment) {
+    fn chores(&mut self, now: VirtualInstant) {
         self.0.chores(now);
     }
-    fn snapshot(&mut self, now: Moment) -> Snapshot {
+    fn snapshot(&mut self, now: VirtualInstant) -> Snapshot {
         self.0.snapshot(now)
     }
-    fn census(&self) -> crate::machine::tier::Census {
-        self.0.census()
+    fn counts(&self) -> crate::machine::tier::TierCounts {
+        self.0.counts()
     }
 }
 
 #[test]
 fn the_judges_catch_a_tier_that_loses_pages() {
     let scenario = scenario(TWO);
-    let inner = MapTier::of(Pages(1024), 2, sublet_types::Shrinking::Active);
-    let mut tier = Forgetful(inner, false);
+    let inner = MapTier::of(Pages(1024), 2, sublet_types::ShrinkMode::Active);
+    let mut tier = ForgetfulTier(inner, false);
     let host = host_series(&scenario, &mut no_files).expect("no file");
     let outcome = run_with(
         &scenario,
         host,
         &mut no_files,
         &mut tier,
-        Watch::Full,
+        JudgeMode::Full,
         &mut |_| {},
     );
     let verdicts = outcome.expect("it runs").verdicts;
@@ -346,7 +357,7 @@ fn the_judges_catch_a_tier_that_loses_pages() {
 
 #[test]
 fn usemem_starts_and_stops_as_the_paper_says() {
-    let mut scenario = Shipped::find("smartmem-usemem")
+    let mut scenario = BuiltInScenario::find("smartmem-usemem")
         .expect("shipped")
         .scenario()
         .expect("right");
@@ -359,7 +370,7 @@ fn usemem_starts_and_stops_as_the_paper_says() {
             spec.step = Bytes::mib(2);
             spec.most = Bytes::mib(16);
         }
-        if let Start::After(mark) = &mut vm.start {
+        if let VmStart::After(mark) = &mut vm.start {
             mark.begin = "10 MiB".into();
         }
     }

@@ -2,33 +2,33 @@
 
 use std::ops::Range;
 
-use sublet_policy::catalogue::ChoiceError;
-use sublet_types::{Bytes, TenantNameError, plain};
+use sublet_policy::catalogue::PolicyChoiceError;
+use sublet_types::{Bytes, TenantNameError, explain_serde};
 
 use super::vms::{VMS_MAX, VmSpec};
-use crate::traces::FormatError;
+use crate::traces::TraceFormatError;
 
-/// A scenario that was refused: where, and why.
+/// A scenario that was refused: the place and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}, line {line}: {fault}")]
 pub struct ScenarioError {
     file: String,
     /// The line, from 1.
     pub line: usize,
-    fault: Fault,
+    fault: ScenarioFault,
 }
 
 /// Why.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
-    #[error("{said}{}", meant(.nearest.as_deref()))]
+pub(super) enum ScenarioFault {
+    #[error("{message}{}", meant(.nearest.as_deref()))]
     Toml {
-        said: String,
+        message: String,
         nearest: Option<String>,
     },
     #[error(transparent)]
-    Policy(ChoiceError),
-    #[error("a policy decides once a second at most; write interval = \"1s\" or more")]
+    Policy(PolicyChoiceError),
+    #[error("a policy decides at most once per second; write interval = \"1s\" or more")]
     Interval,
     #[error("it ends before it has warmed up; write a duration above warm_up")]
     NeverWarm,
@@ -66,18 +66,18 @@ pub(super) enum Fault {
     #[error("requests that arrive by themselves do not think between; leave out think or arrivals")]
     ThinkingArrivals,
     #[error(transparent)]
-    Format(FormatError),
+    Format(TraceFormatError),
 }
 
-/// Stretches that are named to who wrote another.
+/// A message lists this many stretches after a wrong one.
 const STRETCHES_NAMED: usize = 10;
 
 fn meant(nearest: Option<&str>) -> String {
     nearest.map_or(String::new(), |word| format!("; did you mean `{word}`?"))
 }
 
-impl Fault {
-    pub(super) fn unknown_stretch(vm: &VmSpec, begin: &str) -> Fault {
+impl ScenarioFault {
+    pub(super) fn unknown_stretch(vm: &VmSpec, begin: &str) -> ScenarioFault {
         let mut stretches = vm.workload.stretches().map(|name| format!("{name:?}"));
         let named: Vec<String> = stretches.by_ref().take(STRETCHES_NAMED).collect();
         let rest = stretches.next().map_or("", |_| ", …");
@@ -85,15 +85,18 @@ impl Fault {
             true => "nothing that has a name: wait for a time, start = \"30s\"".to_owned(),
             false => format!("{}{rest}", named.join(", ")),
         };
-        Fault::UnknownStretch {
+        ScenarioFault::UnknownStretch {
             vm: vm.name.clone(),
             begin: begin.to_owned(),
             has,
         }
     }
 
-    pub(super) fn unknown_vm<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Fault {
-        Fault::UnknownVm {
+    pub(super) fn unknown_vm<'a>(
+        name: &str,
+        known: impl Iterator<Item = &'a str>,
+    ) -> ScenarioFault {
+        ScenarioFault::UnknownVm {
             name: name.to_owned(),
             nearest: nearest(name, known),
         }
@@ -102,24 +105,24 @@ impl Fault {
 
 impl ScenarioError {
     pub(super) fn of_toml(file: &str, text: &str, error: &toml::de::Error) -> ScenarioError {
-        let said = error.message().to_owned();
-        let mut quoted = said.split('`').skip(1).step_by(2);
+        let message = error.message().to_owned();
+        let mut quoted = message.split('`').skip(1).step_by(2);
         let wrong = quoted.next().unwrap_or("");
-        let nearest = match said.starts_with("unknown ") {
+        let nearest = match message.starts_with("unknown ") {
             true => nearest(wrong, quoted),
             false => None,
         };
         ScenarioError {
             file: file.to_owned(),
             line: error.span().map_or(1, |span| line_at(text, span)),
-            fault: Fault::Toml {
-                said: plain(&said),
+            fault: ScenarioFault::Toml {
+                message: explain_serde(&message),
                 nearest,
             },
         }
     }
 
-    pub(super) fn of_meaning(file: &str, line: usize, fault: Fault) -> ScenarioError {
+    pub(super) fn of_meaning(file: &str, line: usize, fault: ScenarioFault) -> ScenarioError {
         ScenarioError {
             file: file.to_owned(),
             line,
@@ -128,7 +131,7 @@ impl ScenarioError {
     }
 }
 
-/// The candidate that somebody who wrote `wrong` most likely meant, if any is near.
+/// The candidate that the author of `wrong` most likely meant, if one is near.
 fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let edits_max = (wrong.len() / 3).max(2);
     candidates

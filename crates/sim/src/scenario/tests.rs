@@ -11,7 +11,7 @@ memory = "16MiB"
 size = "64MiB"
 "#;
 
-fn said(text: &str) -> String {
+fn error_text(text: &str) -> String {
     let error = Scenario::parse("s.toml", text).expect_err("it is wrong");
     error.to_string()
 }
@@ -23,15 +23,15 @@ fn shipped_scenarios_are_all_right_and_have_their_names() {
         assert_eq!(scenario.name, shipped.name);
         assert!(!scenario.about.is_empty());
     }
-    assert!(Shipped::find("smartmem-1").is_some());
-    assert!(Shipped::find("nonesuch").is_none());
+    assert!(BuiltInScenario::find("smartmem-1").is_some());
+    assert!(BuiltInScenario::find("nonesuch").is_none());
 }
 
 #[test]
 fn what_is_not_said_has_a_default() {
     let scenario = Scenario::parse("s.toml", SMALL).expect("it is right");
     assert_eq!(scenario.policy.name, "greedy");
-    assert_eq!(scenario.tier.shrink, Shrinking::Active);
+    assert_eq!(scenario.tier.shrink, ShrinkMode::Active);
     let machines = scenario.machines();
     assert_eq!(machines[0].shape.memory_pages, 4096);
     assert_eq!(machines[0].shape.read_ahead, 8);
@@ -48,19 +48,19 @@ fn several_alike_are_numbered() {
 #[test]
 fn a_wrong_key_is_named_with_its_line_and_the_nearest_right_one() {
     let text = SMALL.replace("memory = \"16MiB\"", "memroy = \"16MiB\"");
-    let error = said(&text);
+    let error = error_text(&text);
     assert!(
         error.starts_with("s.toml, line 7: no key is called `memroy`"),
         "{error}"
     );
     assert!(error.ends_with("did you mean `memory`?"), "{error}");
-    let error = said(&SMALL.replace("size =", "sise ="));
+    let error = error_text(&SMALL.replace("size =", "sise ="));
     assert!(
         error.starts_with("s.toml, line 9: no key is called `sise`"),
         "{error}"
     );
     assert!(error.ends_with("did you mean `size`?"), "{error}");
-    let error = said(&SMALL.replace("workload.zipf", "workload.zipff"));
+    let error = error_text(&SMALL.replace("workload.zipf", "workload.zipff"));
     assert!(
         error.starts_with("s.toml, line 8: `zipff` is none of"),
         "{error}"
@@ -70,7 +70,7 @@ fn a_wrong_key_is_named_with_its_line_and_the_nearest_right_one() {
 
 #[test]
 fn a_wrong_value_is_named_with_its_line() {
-    let error = said(&SMALL.replace("\"64MiB\"\n[[", "\"64 furlongs\"\n[["));
+    let error = error_text(&SMALL.replace("\"64MiB\"\n[[", "\"64 furlongs\"\n[["));
     assert!(error.starts_with("s.toml, line 4: "), "{error}");
     assert!(error.contains("furlongs"), "{error}");
 }
@@ -84,7 +84,7 @@ fn values_out_of_bounds_are_named_with_their_line() {
         ("record = \"0\"", "must be more than nothing"),
         ("operations = 0", "must be more than nothing"),
     ] {
-        let error = said(&format!("{SMALL}{wrong}\n"));
+        let error = error_text(&format!("{SMALL}{wrong}\n"));
         let line = SMALL.lines().count() + 1;
         assert!(
             error.starts_with(&format!("s.toml, line {line}: ")),
@@ -119,7 +119,7 @@ fn values_out_of_bounds_are_named_with_their_line() {
             "did you mean `processors`?",
         ),
     ] {
-        let error = said(&SMALL.replace(from, to));
+        let error = error_text(&SMALL.replace(from, to));
         let place = format!("s.toml, line {line}: ");
         assert!(
             error.starts_with(&place) && error.contains(expected),
@@ -127,7 +127,7 @@ fn values_out_of_bounds_are_named_with_their_line() {
         );
     }
     let slow = SMALL.replace("[[vm]]", "[disk]\nbandwidth = \"0\"\n[[vm]]");
-    assert!(said(&slow).starts_with("s.toml, line 6: "));
+    assert!(error_text(&slow).starts_with("s.toml, line 6: "));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn what_makes_no_sense_is_told_with_a_remedy() {
             "trace format",
         ),
     ] {
-        let error = said(&SMALL.replace(from, to));
+        let error = error_text(&SMALL.replace(from, to));
         let place = format!("s.toml, line {line}: ");
         assert!(
             error.starts_with(&place) && error.contains(expected),

@@ -3,22 +3,22 @@
 use serde::Deserialize;
 use sublet_types::{Bytes, TenantNameError, TenantSettings, Weight};
 
-use crate::machine::guest::{AfterSwapIn, GuestShape, SwapAhead};
-use crate::virtual_time::Nanos;
+use crate::machine::guest::{AfterSwapIn, GuestShape, SwapReadAheadMode};
+use crate::virtual_time::VirtualDuration;
 use crate::workload::WorkloadSpec;
 
 /// A virtual machine, or several alike.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VmSpec {
-    /// Its name; several alike are numbered.
+    /// Its name. Several alike are numbered.
     pub name: String,
     /// How many.
     #[serde(default = "single")]
     pub count: u16,
     /// Its memory.
     pub memory: Bytes,
-    /// Of that, what its kernel and services take.
+    /// The part of it that its kernel and services take.
     #[serde(default)]
     pub reserved: Bytes,
     /// Its swap space.
@@ -27,22 +27,22 @@ pub struct VmSpec {
     /// Pages that a fault brings in together.
     #[serde(default = "read_ahead")]
     pub read_ahead: u32,
-    /// How many of them a fault on swapped memory brings in.
+    /// How many of these pages a fault on swapped memory brings in.
     #[serde(default)]
-    pub swap_ahead: SwapAhead,
-    /// What becomes of a swapped page in the tier when it is read back.
+    pub swap_ahead: SwapReadAheadMode,
+    /// What happens to a swapped page in the tier when it is read back.
     #[serde(default)]
     pub after_swap_in: AfterSwapIn,
-    /// Its share relative to the others'.
+    /// Its share relative to those of the others.
     #[serde(default)]
     pub weight: Weight,
     /// What the others never take from it.
     pub floor: Option<Bytes>,
-    /// What it never holds more than.
+    /// The most that it may hold.
     pub ceiling: Option<Bytes>,
     /// When it begins.
     #[serde(default)]
-    pub start: Start,
+    pub start: VmStart,
     /// What it does.
     pub workload: WorkloadSpec,
 }
@@ -64,42 +64,42 @@ fn read_ahead() -> u32 {
 /// When a virtual machine begins.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub enum Start {
+pub enum VmStart {
     /// At an instant.
-    At(Nanos),
+    At(VirtualDuration),
     /// When others have all reached a mark.
-    After(Mark),
+    After(StretchMark),
 }
 
-impl Default for Start {
-    fn default() -> Start {
-        Start::At(Nanos::default())
+impl Default for VmStart {
+    fn default() -> VmStart {
+        VmStart::At(VirtualDuration::default())
     }
 }
 
 /// The moment at which virtual machines have all begun a stretch of this name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mark {
-    /// Which, by name.
+pub struct StretchMark {
+    /// The virtual machines, by name.
     pub vms: Vec<String>,
-    /// The stretch, as usemem's `640 MiB`.
+    /// The stretch, such as usemem's `640 MiB`.
     pub begin: String,
 }
 
 /// One virtual machine, as it will run.
 #[derive(Clone, Debug)]
-pub struct Vm<'a> {
+pub struct VmInstance<'a> {
     /// Its name.
     pub name: String,
-    /// What the scenario says.
+    /// Its description in the scenario.
     pub spec: &'a VmSpec,
-    /// How its guest is made.
+    /// The properties of its guest.
     pub shape: GuestShape,
 }
 
-impl Vm<'_> {
-    /// What it is granted in the tier.
+impl VmInstance<'_> {
+    /// Its grants in the tier.
     pub fn settings(&self) -> Result<TenantSettings, TenantNameError> {
         Ok(TenantSettings {
             name: self.name.parse()?,
@@ -110,5 +110,5 @@ impl Vm<'_> {
     }
 }
 
-/// Virtual machines of a scenario at most: as many as a store has tenants.
+/// The most virtual machines of a scenario: as many as a store has tenants.
 pub const VMS_MAX: usize = sublet_store::TENANTS_MAX;

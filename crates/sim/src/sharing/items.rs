@@ -3,42 +3,46 @@
 use std::sync::Arc;
 
 use sublet_policy::Policy;
-use sublet_policy::mrc::{self, ENTRIES_MAX, ItemAccess, WeighedShadow};
+use sublet_policy::mrc::{self, ENTRIES_MAX, ItemAccess, ItemShadow};
 use sublet_store::{
-    ItemUse, Lookup, Mapped, Marks, NewCas, NewItem, PageSettings, Reading, Store, StoreSettings,
-    TenantFigures, Worker,
+    ItemUse, Lookup, MappedMemory, Marks, NewCas, NewItem, PageSettings, ReadKind, Store,
+    StoreSettings, TenantFigures, Worker,
 };
 use sublet_types::{
     Bytes, Expiry, Pages, Second, Snapshot, TenantId, TenantSettings, TenantSnapshot, Weight,
 };
 
-use super::{Asked, Set, SharingError, Stream, policy, requests, second_of};
-use crate::chance::mixed;
+use super::{MissCounts, SharingError, TenantTrace, TraceSet, policy, requests, second_of};
 use crate::machine::tier_store::StoreTierError;
+use crate::rng::mixed;
 
-/// Bytes of a block: so that a small arena has many.
+/// Bytes of a block. It is small, so that a small arena has many blocks.
 const BLOCK: usize = 64 << 10;
 
 /// The shortest value, and how many doublings longer the longest is.
 const VALUE_MIN: usize = 50;
 const DOUBLINGS: u64 = 5;
 
-/// What an item's key and head take about.
+/// The approximate bytes of an item's key and head.
 const HEAD: usize = 12;
 
-/// Blocks that are nobody's, for each so many: the index.
+/// One in this many blocks belongs to nobody: the index.
 const INDEX_ONE_IN: u64 = 24;
 
-/// Calls of the chores in a second, at the most.
+/// The most calls of the chores per second.
 const CHORES_MAX: u32 = 1000;
 
-/// Plays a set under a policy (`mrc gain=3`). What each tenant came to.
+/// Replays a set under a policy (`mrc gain=3`). Returns each tenant's counts.
 ///
 /// # Errors
 ///
-/// No such policy; no memory for the store.
-pub fn play_items(set: &Set, written: &str, seed: u64) -> Result<Vec<Asked>, SharingError> {
-    let mut play = Play::of(set, policy(written)?, seed)?;
+/// There is no such policy, or no memory for the store.
+pub fn play_items(
+    set: &TraceSet,
+    written: &str,
+    seed: u64,
+) -> Result<Vec<MissCounts>, SharingError> {
+    let mut play = ItemsRun::of(set, policy(written)?, seed)?;
     let value = vec![7; longest()];
     let mut last = 0;
     for (n, request) in (0..).zip(requests(set)) {
@@ -48,42 +52,42 @@ pub fn play_items(set: &Set, written: &str, seed: u64) -> Result<Vec<Asked>, Sha
             play.second(now);
         }
         let (key, value) = (request.id.to_le_bytes(), &value[..len_of(request.id)]);
-        play.ask(request.tenant, &key, value, now);
+        play.request(request.tenant, &key, value, now);
     }
-    Ok(play.tenants.iter().map(|tenant| tenant.asked).collect())
+    Ok(play.tenants.iter().map(|tenant| tenant.counts).collect())
 }
 
 fn longest() -> usize {
     VALUE_MIN << DOUBLINGS
 }
 
-/// The length of a key's value: the same each time.
+/// The length of a key's value. It is the same each time.
 fn len_of(id: u64) -> usize {
     let drawn = mixed(id ^ 0x517e);
     let least = VALUE_MIN << (drawn % DOUBLINGS);
     least + (drawn >> 32) as usize % least
 }
 
-/// A tenant and what is known of it.
-struct Tenant {
+/// A tenant and its counts.
+struct ItemTenant {
     id: TenantId,
-    shadow: WeighedShadow,
-    asked: Asked,
-    /// The same at the last look.
-    before: Asked,
+    shadow: ItemShadow,
+    counts: MissCounts,
+    /// The counts at the last look.
+    before: MissCounts,
 }
 
 /// A store with a policy in front of it.
-struct Play {
+struct ItemsRun {
     store: Arc<Store>,
     worker: Worker,
     policy: Box<dyn Policy>,
-    tenants: Vec<Tenant>,
+    tenants: Vec<ItemTenant>,
     notes: Vec<(u64, ItemUse)>,
 }
 
-impl Play {
-    fn of(set: &Set, policy: Box<dyn Policy>, seed: u64) -> Result<Play, SharingError> {
+impl ItemsRun {
+    fn of(set: &TraceSet, policy: Box<dyn Policy>, seed: u64) -> Result<ItemsRun, SharingError> {
         let store = store(set, seed).map_err(SharingError::Store)?;
         let total = Pages::of(store.limit());
         let tenant = |n: usize| {
@@ -94,18 +98,18 @@ impl Play {
                 ceiling: None,
             };
             let id = store.add_tenant(settings).map_err(StoreTierError::from)?;
-            // From now on.
+            // Uses count from now on.
             store.drain_item_uses(id, &mut Vec::new());
-            Ok(Tenant {
+            Ok(ItemTenant {
                 id,
-                shadow: WeighedShadow::new(Second(0), total, ENTRIES_MAX),
-                asked: Asked::default(),
-                before: Asked::default(),
+                shadow: ItemShadow::new(Second(0), total, ENTRIES_MAX),
+                counts: MissCounts::default(),
+                before: MissCounts::default(),
             })
         };
-        let tenants: Result<Vec<Tenant>, StoreTierError> =
+        let tenants: Result<Vec<ItemTenant>, StoreTierError> =
             (0..set.streams.len()).map(tenant).collect();
-        Ok(Play {
+        Ok(ItemsRun {
             worker: store.worker().map_err(StoreTierError::from)?,
             tenants: tenants?,
             store,
@@ -114,14 +118,14 @@ impl Play {
         })
     }
 
-    fn ask(&mut self, tenant: usize, key: &[u8], value: &[u8], now: Second) {
+    fn request(&mut self, tenant: usize, key: &[u8], value: &[u8], now: Second) {
         let tenant = &mut self.tenants[tenant];
-        tenant.asked.gets += 1;
-        let read = self.worker.read(tenant.id, key, now, Reading::Use, |_| ());
+        tenant.counts.gets += 1;
+        let read = self.worker.read(tenant.id, key, now, ReadKind::Use, |_| ());
         if matches!(read, Lookup::Hit(())) {
             return;
         }
-        tenant.asked.misses += 1;
+        tenant.counts.misses += 1;
         let new = NewItem {
             flags: 0,
             expiry: Expiry::Never,
@@ -129,13 +133,13 @@ impl Play {
             cas: NewCas::Fresh,
             value: &[value],
         };
-        // Refused for want of memory: it is asked for in vain again.
+        // It was refused for want of memory, so the next get for it will miss.
         let _ = self
             .worker
             .update(tenant.id, key, now, |entry| entry.store(&new));
     }
 
-    /// The chores are done, and the policy decides.
+    /// Does the chores and lets the policy decide.
     fn second(&mut self, now: Second) {
         let has_more = |_: &u32| self.worker.upkeep(now);
         (0..CHORES_MAX).take_while(has_more).for_each(drop);
@@ -155,7 +159,7 @@ impl Play {
         let mut tenants = Vec::with_capacity(all.len());
         for (tenant, figures) in self.tenants.iter_mut().zip(&all) {
             self.store.drain_item_uses(tenant.id, &mut self.notes);
-            tenants.push(tenant.look(figures, &mut self.notes, total, now));
+            tenants.push(tenant.sample(figures, &mut self.notes, total, now));
         }
         Snapshot {
             at: now,
@@ -166,8 +170,8 @@ impl Play {
     }
 }
 
-impl Tenant {
-    fn look(
+impl ItemTenant {
+    fn sample(
         &mut self,
         figures: &TenantFigures,
         notes: &mut Vec<(u64, ItemUse)>,
@@ -177,15 +181,15 @@ impl Tenant {
         for (hash, what) in notes.drain(..) {
             match what {
                 ItemUse::Stored(bytes) => self.shadow.feed(hash, ItemAccess::Stored(bytes)),
-                ItemUse::Asked => self.shadow.feed(hash, ItemAccess::Asked),
-                ItemUse::Gone => self.shadow.feed(hash, ItemAccess::Gone),
+                ItemUse::Get => self.shadow.feed(hash, ItemAccess::Get),
+                ItemUse::Removed => self.shadow.feed(hash, ItemAccess::Gone),
                 ItemUse::Evicted => {}
             }
         }
-        let before = std::mem::replace(&mut self.before, self.asked);
+        let before = std::mem::replace(&mut self.before, self.counts);
         let (gets, puts) = (
-            self.asked.gets - before.gets,
-            self.asked.misses - before.misses,
+            self.counts.gets - before.gets,
+            self.counts.misses - before.misses,
         );
         let curve = self.shadow.close(now, gets, total);
         let stretch = figures.held.0 as f64 / figures.used.0.max(1) as f64;
@@ -199,7 +203,7 @@ impl Tenant {
             target: figures.target.map(Pages::of),
             puts,
             puts_succeeded: puts,
-            puts_ever: self.asked.misses,
+            puts_ever: self.counts.misses,
             puts_failed_ever: 0,
             gets,
             hits: gets - puts,
@@ -210,9 +214,9 @@ impl Tenant {
     }
 }
 
-/// A store with room for the set's part of all its items.
-fn store(set: &Set, seed: u64) -> Result<Arc<Store>, StoreTierError> {
-    let bytes_of = |stream: &Stream| -> u64 {
+/// A store that has room for the set's share of all its items.
+fn store(set: &TraceSet, seed: u64) -> Result<Arc<Store>, StoreTierError> {
+    let bytes_of = |stream: &TenantTrace| -> u64 {
         let ids = stream.different();
         ids.iter().map(|id| (len_of(*id) + HEAD) as u64).sum()
     };
@@ -228,7 +232,7 @@ fn store(set: &Set, seed: u64) -> Result<Arc<Store>, StoreTierError> {
         evicts: true,
         pages: PageSettings::default(),
     };
-    let memory = Mapped::reserve(limit.0 as usize, BLOCK)?;
+    let memory = MappedMemory::reserve(limit.0 as usize, BLOCK)?;
     let store = Store::over(Box::new(memory), BLOCK, settings);
     store.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::OutOfMemory).into())
 }

@@ -1,50 +1,56 @@
-//! Tenants of pages: each has a client in front that keeps its hottest pages itself, as a guest's page cache does, and puts what leaves it.
+//! Tenants of pages. Each has a client in front that keeps its hottest pages itself, as a guest's page cache does, and
+//! puts the pages that leave it.
 
-use sublet_types::{Pages, PoolFlags, Shrinking, TenantId, TenantSettings, Weight, Windows};
+use sublet_types::{
+    Pages, PoolFlags, ShrinkMode, TenantId, TenantSettings, Weight, WindowEviction,
+};
 
-use super::{Asked, Set, SharingError, Stream, policy, requests, second_of};
+use super::{MissCounts, SharingError, TenantTrace, TraceSet, policy, requests, second_of};
 use crate::eviction::AnyEviction;
-use crate::machine::recency::Recency;
-use crate::machine::shadows::Shadowed;
-use crate::machine::tier::{Get, Pool, Stamp, Tier, TierPage};
+use crate::machine::lru_map::LruMap;
+use crate::machine::shadowed_tier::ShadowedTier;
+use crate::machine::tier::{PageStamp, PoolKind, Tier, TierGetOutcome, TierPage};
 use crate::machine::tier_store::{StoreShape, StoreTenant, StoreTier};
 use crate::traces::EXTENT_PAGES;
-use crate::virtual_time::{Moment, Nanos};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
-/// A client keeps so much of what its trace names, in percent.
+/// A client keeps this much of what its trace names, in percent.
 const CLIENT_PERCENT: u64 = 2;
 
-/// Plays a set under a policy (`mrc gain=3`). What each tenant came to.
+/// Replays a set under a policy (`mrc gain=3`). Returns each tenant's counts.
 ///
 /// # Errors
 ///
-/// No such policy; no memory for the store.
+/// There is no such policy, or no memory for the store.
 pub fn play_pages(
-    set: &Set,
+    set: &TraceSet,
     written: &str,
     eviction: AnyEviction,
     seed: u64,
-) -> Result<Vec<Asked>, SharingError> {
-    let footprints: Vec<u64> = set.streams.iter().map(Stream::footprint).collect();
+) -> Result<Vec<MissCounts>, SharingError> {
+    let footprints: Vec<u64> = set.streams.iter().map(TenantTrace::footprint).collect();
     let total = footprints.iter().sum::<u64>() as f64 * set.percent / 100.0;
     let mut tier = tier(set, Pages(total as u64), eviction, seed)?;
-    let mut shadowed = Shadowed::of(&mut tier);
+    let mut shadowed = ShadowedTier::of(&mut tier);
     let mut policy = policy(written)?;
-    let mut clients: Vec<Client> = footprints.iter().map(|pages| Client::of(*pages)).collect();
+    let mut clients: Vec<PageClient> = footprints
+        .iter()
+        .map(|pages| PageClient::of(*pages))
+        .collect();
     let mut last = 0;
     for (n, request) in (0..).zip(requests(set)) {
-        let now = Moment::START + Nanos::secs(u64::from(second_of(n).0));
+        let now = VirtualInstant::START + VirtualDuration::secs(u64::from(second_of(n).0));
         if second_of(n).0 != last {
             last = second_of(n).0;
             second(&mut shadowed, policy.as_mut(), now);
         }
-        clients[request.tenant].ask(page(request.tenant, request.id), &mut shadowed, now);
+        clients[request.tenant].request(page(request.tenant, request.id), &mut shadowed, now);
     }
-    Ok(clients.iter().map(|client| client.asked).collect())
+    Ok(clients.iter().map(|client| client.counts).collect())
 }
 
 fn tier(
-    set: &Set,
+    set: &TraceSet,
     total: Pages,
     eviction: AnyEviction,
     seed: u64,
@@ -64,16 +70,16 @@ fn tier(
         most: total,
         eviction,
         shards: 1,
-        shrinking: Shrinking::Active,
+        shrinking: ShrinkMode::Active,
         files: PoolFlags::default(),
-        windows: Windows::default(),
+        windows: WindowEviction::default(),
         seed,
     };
     Ok(StoreTier::of(&shape, &tenants)?)
 }
 
-/// The policy decides, and the chores are done.
-fn second(tier: &mut dyn Tier, policy: &mut dyn sublet_policy::Policy, now: Moment) {
+/// Lets the policy decide, and does the chores.
+fn second(tier: &mut dyn Tier, policy: &mut dyn sublet_policy::Policy, now: VirtualInstant) {
     tier.chores(now);
     let snapshot = tier.snapshot(now);
     for target in policy.decide(&snapshot).targets.tenants {
@@ -85,41 +91,41 @@ fn second(tier: &mut dyn Tier, policy: &mut dyn sublet_policy::Policy, now: Mome
 fn page(tenant: usize, id: u64) -> TierPage {
     TierPage {
         tenant: TenantId(tenant as u16),
-        pool: Pool::File,
+        pool: PoolKind::File,
         object: id / EXTENT_PAGES,
         index: (id % EXTENT_PAGES) as u32,
     }
 }
 
-/// A client and its own memory.
-struct Client {
-    pages: Recency<TierPage, ()>,
+/// A client with its own memory.
+struct PageClient {
+    pages: LruMap<TierPage, ()>,
     most: usize,
-    asked: Asked,
+    counts: MissCounts,
 }
 
-impl Client {
-    fn of(footprint: u64) -> Client {
-        Client {
-            pages: Recency::default(),
+impl PageClient {
+    fn of(footprint: u64) -> PageClient {
+        PageClient {
+            pages: LruMap::default(),
             most: (footprint * CLIENT_PERCENT / 100).max(1) as usize,
-            asked: Asked::default(),
+            counts: MissCounts::default(),
         }
     }
 
-    fn ask(&mut self, page: TierPage, tier: &mut dyn Tier, now: Moment) {
+    fn request(&mut self, page: TierPage, tier: &mut dyn Tier, now: VirtualInstant) {
         if self.pages.touch(&page).is_some() {
             return;
         }
-        self.asked.gets += 1;
-        if tier.get(page, now) == Get::Miss {
-            self.asked.misses += 1;
+        self.counts.gets += 1;
+        if tier.get(page, now) == TierGetOutcome::Miss {
+            self.counts.misses += 1;
         }
         self.pages.insert(page, ());
         if self.pages.len() > self.most
             && let Some((cold, ())) = self.pages.pop_coldest()
         {
-            tier.put(cold, Stamp::of(cold, 0), now);
+            tier.put(cold, PageStamp::of(cold, 0), now);
         }
     }
 }

@@ -1,14 +1,15 @@
-//! One request of a trace, whatever its format.
+//! One request of a trace, in any format.
 
-use crate::virtual_time::Moment;
+use crate::rng::SimRng;
+use crate::virtual_time::VirtualInstant;
 
-/// Bytes of a disk's sector, in which two of the formats count.
+/// Bytes of a disk's sector. Two of the formats count in sectors.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Pages of one request, at the most: 4 GiB. More is a number that was misread.
+/// The most pages of one request: 4 GiB. A larger number was misread.
 pub(super) const REQUEST_PAGES_MAX: u64 = 1 << 20;
 
-/// What is wanted where there are more.
+/// What an error asks for if there are more.
 pub(super) const TOO_LONG: &str = "a request of 4 GiB or less";
 
 /// Pages in an object of a block trace: a 2 MiB extent, as the store cuts disks into objects.
@@ -16,42 +17,42 @@ pub const EXTENT_PAGES: u64 = 512;
 
 /// One request of a trace, in whole pages of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// When, since the trace's first request; where the format tells no time, the beginning.
-    pub at: Moment,
+pub struct TraceRequest {
+    /// When it is made, counted from the trace's first request. It is the beginning if the format tells no time.
+    pub at: VirtualInstant,
     /// The first page.
     pub page: TracePage,
     /// What follows the object's last page.
-    pub space: Space,
+    pub space: AddressSpace,
     /// Pages, at least 1.
     pub count: u32,
-    /// What is done.
-    pub op: Op,
+    /// What it does to the pages.
+    pub op: PageOp,
 }
 
-impl Access {
+impl TraceRequest {
     /// A read of one page of a device, in a trace that tells no times.
-    pub(super) fn read_of_device(page: u64) -> Access {
-        Access {
-            at: Moment::START,
+    pub(super) fn read_of_device(page: u64) -> TraceRequest {
+        TraceRequest {
+            at: VirtualInstant::START,
             page: TracePage::of_device(page),
-            space: Space::Device,
+            space: AddressSpace::Device,
             count: 1,
-            op: Op::Read,
+            op: PageOp::Read,
         }
     }
 }
 
-/// What a trace's objects are.
+/// What the objects of a trace are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
-    /// Extents of 2 MiB of one device: a run of pages goes on in the next.
+pub enum AddressSpace {
+    /// Extents of 2 MiB of one device. A run of pages goes on in the next extent.
     Device,
-    /// Objects of any size, which have nothing to do with each other.
+    /// Objects of any size, which are independent of each other.
     Objects,
 }
 
-/// A page by the name that a trace has for it.
+/// A page, by its name in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TracePage {
     /// The file, or the 2 MiB extent of the device.
@@ -70,11 +71,21 @@ impl TracePage {
     }
 }
 
-/// What a request does.
+/// What a request or a touch does to its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Reads pages.
+pub enum PageOp {
+    /// It reads them.
     Read,
-    /// Writes pages.
+    /// It writes to them.
     Write,
+}
+
+impl PageOp {
+    /// Draws what a touch does. `write_share` of all touches are writes.
+    pub(crate) fn drawn(write_share: f64, rng: &mut SimRng) -> PageOp {
+        match rng.happens(write_share) {
+            true => PageOp::Write,
+            false => PageOp::Read,
+        }
+    }
 }

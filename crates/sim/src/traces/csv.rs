@@ -1,27 +1,27 @@
-//! Comma-separated traces with columns for time, object or page, size and operation.
+//! Traces of comma-separated values, with columns for time, object or page, size and operation.
 
 use std::io::Read;
 use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::access::{Access, Op, REQUEST_PAGES_MAX, Space, TOO_LONG, TracePage};
-use super::faults::{Fault, Source, TraceError};
-use super::records::Lines;
-use crate::chance::mixed;
-use crate::virtual_time::Moment;
+use super::access::{AddressSpace, PageOp, REQUEST_PAGES_MAX, TOO_LONG, TracePage, TraceRequest};
+use super::faults::{TraceError, TraceFault, TraceName};
+use super::records::LineReader;
+use crate::rng::mixed;
+use crate::virtual_time::VirtualInstant;
 use sublet_types::PAGE_BYTES;
 
-/// Which columns hold what: each a header's name or, where there is no header, a number from 1. What is
-/// not given is looked for under its usual names.
+/// Which columns hold what. Each is a header's name or, without a header, a number from 1. A column that is not given
+/// is looked for under its usual names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Columns {
+pub struct CsvColumns {
     /// Seconds, with or without a fraction.
     pub time: Option<String>,
-    /// What is accessed as a whole: a number or any text.
+    /// The object as a whole: a number or any text.
     pub object: Option<String>,
-    /// Instead of an object: a page number of one device.
+    /// A page number of one device, instead of an object.
     pub page: Option<String>,
     /// Bytes.
     pub size: Option<String>,
@@ -32,16 +32,16 @@ pub struct Columns {
 /// A wrongly written choice of columns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} chooses no column; write time=NAME, object=NAME, page=NAME, size=NAME or op=NAME")]
-pub struct ColumnsError(pub String);
+pub struct CsvColumnsError(pub String);
 
 /// Reads `object=key,size=value_bytes`.
-impl FromStr for Columns {
-    type Err = ColumnsError;
+impl FromStr for CsvColumns {
+    type Err = CsvColumnsError;
 
-    fn from_str(text: &str) -> Result<Columns, ColumnsError> {
-        let mut columns = Columns::default();
+    fn from_str(text: &str) -> Result<CsvColumns, CsvColumnsError> {
+        let mut columns = CsvColumns::default();
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
-            let wrong = || ColumnsError(part.to_owned());
+            let wrong = || CsvColumnsError(part.to_owned());
             let (kind, name) = part.split_once('=').ok_or_else(wrong)?;
             let column = match kind.trim() {
                 "time" => &mut columns.time,
@@ -64,12 +64,12 @@ const SIZES: &[&str] = &["size", "bytes", "obj_size", "object_size", "length", "
 const OPS: &[&str] = &["op", "operation", "cmd", "command", "type"];
 
 pub(super) fn accesses(
-    source: Source,
+    source: TraceName,
     bytes: impl Read,
-    columns: Columns,
-) -> impl Iterator<Item = Result<Access, TraceError>> {
-    let mut reader = Reader {
-        lines: Lines::of(source, bytes),
+    columns: CsvColumns,
+) -> impl Iterator<Item = Result<TraceRequest, TraceError>> {
+    let mut reader = CsvReader {
+        lines: LineReader::of(source, bytes),
         columns,
         layout: None,
         start: None,
@@ -77,16 +77,16 @@ pub(super) fn accesses(
     std::iter::from_fn(move || reader.next().transpose())
 }
 
-struct Reader<R> {
-    lines: Lines<R>,
-    columns: Columns,
-    layout: Option<Layout>,
+struct CsvReader<R> {
+    lines: LineReader<R>,
+    columns: CsvColumns,
+    layout: Option<ColumnIndexes>,
     /// Time of the first row.
     start: Option<f64>,
 }
 
-impl<R: Read> Reader<R> {
-    fn next(&mut self) -> Result<Option<Access>, TraceError> {
+impl<R: Read> CsvReader<R> {
+    fn next(&mut self) -> Result<Option<TraceRequest>, TraceError> {
         if self.layout.is_none() && !self.begin()? {
             return Ok(None);
         }
@@ -98,21 +98,21 @@ impl<R: Read> Reader<R> {
             .map_err(|fault| self.lines.wrong(fault))
     }
 
-    /// Finds the columns. They need a header, unless all that are chosen are numbers.
+    /// Finds the columns. They need a header, unless all chosen columns are numbers.
     fn begin(&mut self) -> Result<bool, TraceError> {
-        if let Some(layout) = Layout::numbered(&self.columns) {
+        if let Some(layout) = ColumnIndexes::numbered(&self.columns) {
             self.layout = Some(layout);
             return Ok(true);
         }
         if !self.lines.advance()? {
             return Ok(false);
         }
-        let layout = Layout::named(&self.columns, self.lines.text());
+        let layout = ColumnIndexes::named(&self.columns, self.lines.text());
         self.layout = Some(layout.map_err(|fault| self.lines.wrong(fault))?);
         Ok(true)
     }
 
-    fn row(&mut self) -> Result<Access, Fault> {
+    fn row(&mut self) -> Result<TraceRequest, TraceFault> {
         let layout = self.layout.unwrap_or_default();
         let cells: Vec<&str> = cells(self.lines.text()).collect();
         let cell = |column: Option<usize>| column.map(|n| cells.get(n).copied().unwrap_or(""));
@@ -124,22 +124,22 @@ impl<R: Read> Reader<R> {
         if pages > REQUEST_PAGES_MAX {
             return Err(wrong("size", size.unwrap_or(""), TOO_LONG));
         }
-        Ok(Access {
-            at: Moment(((secs - start).max(0.0) * 1e9) as u64),
+        Ok(TraceRequest {
+            at: VirtualInstant(((secs - start).max(0.0) * 1e9) as u64),
             page: page(cell(layout.page), cell(layout.object))?,
             space: match layout.page {
-                Some(_) => Space::Device,
-                None => Space::Objects,
+                Some(_) => AddressSpace::Device,
+                None => AddressSpace::Objects,
             },
             count: pages as u32,
-            op: cell(layout.op).map_or(Ok(Op::Read), op)?,
+            op: cell(layout.op).map_or(Ok(PageOp::Read), op)?,
         })
     }
 }
 
-/// Places of the columns in a row, from 0.
+/// Indexes of the columns in a row, from 0.
 #[derive(Clone, Copy, Debug, Default)]
-struct Layout {
+struct ColumnIndexes {
     time: Option<usize>,
     object: Option<usize>,
     page: Option<usize>,
@@ -147,9 +147,9 @@ struct Layout {
     op: Option<usize>,
 }
 
-impl Layout {
-    /// Where columns are chosen, and all of them by number.
-    fn numbered(columns: &Columns) -> Option<Layout> {
+impl ColumnIndexes {
+    /// The indexes if all chosen columns are numbers. `None` if none is chosen or one is a name.
+    fn numbered(columns: &CsvColumns) -> Option<ColumnIndexes> {
         let chosen = [
             &columns.time,
             &columns.object,
@@ -163,7 +163,7 @@ impl Layout {
         };
         let all_numbers = chosen.iter().all(|c| c.is_none() || place(c).is_some());
         let names_pages = columns.object.is_some() || columns.page.is_some();
-        (all_numbers && names_pages).then(|| Layout {
+        (all_numbers && names_pages).then(|| ColumnIndexes {
             time: place(&columns.time),
             object: place(&columns.object),
             page: place(&columns.page),
@@ -172,7 +172,7 @@ impl Layout {
         })
     }
 
-    fn named(columns: &Columns, header: &str) -> Result<Layout, Fault> {
+    fn named(columns: &CsvColumns, header: &str) -> Result<ColumnIndexes, TraceFault> {
         let names: Vec<String> = cells(header).map(str::to_ascii_lowercase).collect();
         let find = |chosen: &Option<String>, usual: &[&str]| match chosen {
             Some(chosen) => place_of(&names, chosen, header).map(Some),
@@ -180,7 +180,7 @@ impl Layout {
         };
         let object = find(&columns.object, OBJECTS)?;
         let page = find(&columns.page, PAGES)?;
-        let layout = Layout {
+        let layout = ColumnIndexes {
             time: find(&columns.time, TIMES)?,
             page: page.filter(|_| columns.page.is_some() || object.is_none()),
             object,
@@ -194,7 +194,7 @@ impl Layout {
     }
 }
 
-fn place_of(names: &[String], chosen: &str, header: &str) -> Result<usize, Fault> {
+fn place_of(names: &[String], chosen: &str, header: &str) -> Result<usize, TraceFault> {
     let by_name = names
         .iter()
         .position(|name| name.eq_ignore_ascii_case(chosen));
@@ -207,8 +207,8 @@ fn place_of(names: &[String], chosen: &str, header: &str) -> Result<usize, Fault
         .ok_or_else(|| no_column(chosen, header))
 }
 
-fn no_column(column: &str, header: &str) -> Fault {
-    Fault::NoColumn {
+fn no_column(column: &str, header: &str) -> TraceFault {
+    TraceFault::NoColumn {
         column: column.to_owned(),
         found: header.to_owned(),
     }
@@ -218,47 +218,48 @@ fn cells(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(|cell| cell.trim().trim_matches('"'))
 }
 
-fn number(field: &'static str, cell: Option<&str>) -> Result<Option<f64>, Fault> {
-    let Some(said) = cell else { return Ok(None) };
-    let number: Option<f64> = said.parse().ok();
+fn number(field: &'static str, cell: Option<&str>) -> Result<Option<f64>, TraceFault> {
+    let Some(value) = cell else { return Ok(None) };
+    let number: Option<f64> = value.parse().ok();
     match number.filter(|number| number.is_finite() && *number >= 0.0) {
         Some(number) => Ok(Some(number)),
-        None => Err(wrong(field, said, "a number")),
+        None => Err(wrong(field, value, "a number")),
     }
 }
 
-/// Text names an object by its hash.
-fn page(page: Option<&str>, object: Option<&str>) -> Result<TracePage, Fault> {
-    if let Some(said) = page {
-        let number = said
+/// The page that a row names. Text names an object by its hash.
+fn page(page: Option<&str>, object: Option<&str>) -> Result<TracePage, TraceFault> {
+    if let Some(value) = page {
+        let number = value
             .parse()
-            .map_err(|_| wrong("page", said, "a page number"))?;
+            .map_err(|_| wrong("page", value, "a page number"))?;
         return Ok(TracePage::of_device(number));
     }
-    let said = object.unwrap_or("");
-    if said.is_empty() {
-        return Err(wrong("object", said, "a name or number"));
+    let value = object.unwrap_or("");
+    if value.is_empty() {
+        return Err(wrong("object", value, "a name or number"));
     }
     let of_text = || {
-        said.bytes()
+        value
+            .bytes()
             .fold(0, |hash, byte| mixed(hash ^ u64::from(byte)) + 1)
     };
-    let object = said.parse().unwrap_or_else(|_| of_text());
+    let object = value.parse().unwrap_or_else(|_| of_text());
     Ok(TracePage { object, index: 0 })
 }
 
-fn op(said: &str) -> Result<Op, Fault> {
-    match said.to_ascii_lowercase().as_str() {
-        "read" | "r" | "get" | "gets" | "28" | "0" => Ok(Op::Read),
-        "write" | "w" | "set" | "put" | "add" | "replace" | "2a" | "1" => Ok(Op::Write),
-        _ => Err(wrong("op", said, "read or write")),
+fn op(value: &str) -> Result<PageOp, TraceFault> {
+    match value.to_ascii_lowercase().as_str() {
+        "read" | "r" | "get" | "gets" | "28" | "0" => Ok(PageOp::Read),
+        "write" | "w" | "set" | "put" | "add" | "replace" | "2a" | "1" => Ok(PageOp::Write),
+        _ => Err(wrong("op", value, "read or write")),
     }
 }
 
-fn wrong(field: &'static str, said: &str, wanted: &'static str) -> Fault {
-    Fault::Field {
+fn wrong(field: &'static str, value: &str, wanted: &'static str) -> TraceFault {
+    TraceFault::Field {
         field,
-        said: said.to_owned(),
+        value: value.to_owned(),
         wanted,
         format: "csv",
     }

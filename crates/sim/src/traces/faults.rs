@@ -4,14 +4,14 @@ use std::fmt;
 
 /// A trace by its name, for errors.
 #[derive(Clone, Debug)]
-pub(super) struct Source(pub(super) String);
+pub(super) struct TraceName(pub(super) String);
 
-impl Source {
-    pub(super) fn named(name: &str) -> Source {
-        Source(name.to_owned())
+impl TraceName {
+    pub(super) fn named(name: &str) -> TraceName {
+        TraceName(name.to_owned())
     }
 
-    pub(super) fn wrong(&self, place: Place, fault: Fault) -> TraceError {
+    pub(super) fn wrong(&self, place: TracePosition, fault: TraceFault) -> TraceError {
         TraceError {
             name: self.0.clone(),
             place,
@@ -26,33 +26,33 @@ impl Source {
 pub struct TraceError {
     /// The trace's name, as it was opened.
     pub name: String,
-    /// Where in it.
-    pub place: Place,
-    /// What is wrong there.
-    pub fault: Fault,
+    /// The place in it.
+    pub place: TracePosition,
+    /// The fault there.
+    pub fault: TraceFault,
 }
 
-/// A place in a trace, unpacked.
+/// A place in a trace, after unpacking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TracePosition {
     /// The line of this number, from 1.
     Line(u64),
     /// The byte at this offset, from 0.
     Byte(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TracePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Line(line) => write!(f, "line {line}"),
-            Place::Byte(offset) => write!(f, "byte {offset}"),
+            TracePosition::Line(line) => write!(f, "line {line}"),
+            TracePosition::Byte(offset) => write!(f, "byte {offset}"),
         }
     }
 }
 
 /// What can be wrong with a trace.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum TraceFault {
     /// The name tells no format.
     #[error(
         "its name tells no format; name one: lis, lis-page, raw32le, i32be, vscsi, oracle-general or csv"
@@ -63,7 +63,7 @@ pub enum Fault {
         "cannot be read ({0}); fetch the file again or check its packing with xz -t, zstd -t or gzip -t"
     )]
     Unreadable(std::io::Error),
-    /// The file ends before its last record does.
+    /// The file ends within its last record.
     #[error(
         "ends in mid-record, {got} of its {wanted} bytes are there; fetch the file again, or cut it to a multiple of {wanted} bytes"
     )]
@@ -73,16 +73,16 @@ pub enum Fault {
         /// Bytes of a record.
         wanted: usize,
     },
-    /// A field is not what the format has there.
-    #[error("{field} is {said:?} where {wanted} is due; is the format {format}?")]
+    /// A field does not hold what the format has there.
+    #[error("{field} is {value:?} where {wanted} is due; is the format {format}?")]
     Field {
         /// The field's name.
         field: &'static str,
         /// What stands there.
-        said: String,
-        /// What should.
+        value: String,
+        /// What should stand there.
         wanted: &'static str,
-        /// The format by which it was read.
+        /// The format that was assumed.
         format: &'static str,
     },
     /// A CSV without a column that is needed.
@@ -90,9 +90,9 @@ pub enum Fault {
         "there is no column {column:?} among {found}; name the columns, as in page=lba,count=length"
     )]
     NoColumn {
-        /// The missing one.
+        /// The missing column.
         column: String,
-        /// The header, as it stands.
+        /// The header as it stands.
         found: String,
     },
     /// A longer line than any trace has.

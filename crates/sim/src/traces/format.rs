@@ -1,16 +1,16 @@
-//! What the bytes of a trace are, by the file's name or by the format's.
+//! The formats of traces, by the file's name or by the format's own.
 
 use std::str::FromStr;
 
-use super::csv::Columns;
-use super::lis::Unit;
-use super::unpack::Packing;
+use super::compression::Compression;
+use super::csv::CsvColumns;
+use super::lis::LisUnit;
 
-/// What the bytes of a trace are.
+/// The format of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum TraceFormat {
     /// The ARC paper's text: `start count ignore reqno`.
-    Lis(Unit),
+    Lis(LisUnit),
     /// Page numbers, 32 bits, little-endian.
     Raw32Le,
     /// cache2k's ids, 32 bits, big-endian.
@@ -20,42 +20,43 @@ pub enum Format {
     /// libCacheSim's oracleGeneral.
     OracleGeneral,
     /// Comma-separated values.
-    Csv(Columns),
+    Csv(CsvColumns),
 }
 
-/// A name that no format has.
+/// No format has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names no trace format: use lis, lis-page, raw32le, i32be, vscsi, oracle-general or csv"
 )]
-pub struct FormatError(pub String);
+pub struct TraceFormatError(pub String);
 
-impl FromStr for Format {
-    type Err = FormatError;
+impl FromStr for TraceFormat {
+    type Err = TraceFormatError;
 
-    fn from_str(name: &str) -> Result<Format, FormatError> {
+    fn from_str(name: &str) -> Result<TraceFormat, TraceFormatError> {
         Ok(match name {
-            "lis" | "lis-sector" => Format::Lis(Unit::Sector),
-            "lis-page" => Format::Lis(Unit::Page),
-            "raw32le" => Format::Raw32Le,
-            "i32be" => Format::I32Be,
-            "vscsi" => Format::Vscsi,
-            "oracle-general" => Format::OracleGeneral,
-            "csv" => Format::Csv(Columns::default()),
-            _ => return Err(FormatError(name.to_owned())),
+            "lis" | "lis-sector" => TraceFormat::Lis(LisUnit::Sector),
+            "lis-page" => TraceFormat::Lis(LisUnit::Page),
+            "raw32le" => TraceFormat::Raw32Le,
+            "i32be" => TraceFormat::I32Be,
+            "vscsi" => TraceFormat::Vscsi,
+            "oracle-general" => TraceFormat::OracleGeneral,
+            "csv" => TraceFormat::Csv(CsvColumns::default()),
+            _ => return Err(TraceFormatError(name.to_owned())),
         })
     }
 }
 
-impl Format {
-    /// What a file of this name holds, as far as names tell: `OLTP.lis` counts in pages, other `.lis` in
-    /// sectors; `w*.trace` are page numbers, other `.trace` cache2k's ids. Packing is looked through.
+impl TraceFormat {
+    /// The format of a file of this name, as far as names tell. `OLTP.lis` counts in pages, other `.lis` files in
+    /// sectors. `w*.trace` holds page numbers, other `.trace` files cache2k's ids. The ending of a compression is
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// An ending that is no format's.
-    pub fn of_name(name: &str) -> Result<Format, FormatError> {
-        let plain = Packing::of_name(name).stem_of(name);
+    /// The ending belongs to no format.
+    pub fn of_name(name: &str) -> Result<TraceFormat, TraceFormatError> {
+        let plain = Compression::of_name(name).stem_of(name);
         let file = plain
             .rsplit('/')
             .next()
@@ -67,15 +68,15 @@ impl Format {
             !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
         };
         match ending {
-            "lis" if stem == "oltp" => Ok(Format::Lis(Unit::Page)),
-            "lis" => Ok(Format::Lis(Unit::Sector)),
-            "trace" if is_numbered(stem) => Ok(Format::Raw32Le),
-            "trace" | "i32be" => Ok(Format::I32Be),
-            "raw32le" => Ok(Format::Raw32Le),
-            "vscsi" | "vscsitrace" => Ok(Format::Vscsi),
-            "oraclegeneral" | "bin" => Ok(Format::OracleGeneral),
-            "csv" => Ok(Format::Csv(Columns::default())),
-            _ => Err(FormatError(name.to_owned())),
+            "lis" if stem == "oltp" => Ok(TraceFormat::Lis(LisUnit::Page)),
+            "lis" => Ok(TraceFormat::Lis(LisUnit::Sector)),
+            "trace" if is_numbered(stem) => Ok(TraceFormat::Raw32Le),
+            "trace" | "i32be" => Ok(TraceFormat::I32Be),
+            "raw32le" => Ok(TraceFormat::Raw32Le),
+            "vscsi" | "vscsitrace" => Ok(TraceFormat::Vscsi),
+            "oraclegeneral" | "bin" => Ok(TraceFormat::OracleGeneral),
+            "csv" => Ok(TraceFormat::Csv(CsvColumns::default())),
+            _ => Err(TraceFormatError(name.to_owned())),
         }
     }
 }

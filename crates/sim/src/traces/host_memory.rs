@@ -4,20 +4,20 @@ use std::io::Read;
 
 use sublet_types::Bytes;
 
-use super::faults::{Fault, Place, Source, TraceError};
-use super::records::Lines;
-use super::unpack;
-use crate::virtual_time::{Moment, Nanos};
+use super::compression;
+use super::faults::{TraceError, TraceFault, TraceName, TracePosition};
+use super::records::LineReader;
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
-/// What the lines of a host-memory trace are.
+/// The format of a host-memory trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostFormat {
     /// `t_s,h0,h1,…`, then a row `cap_MiB` of the hosts' sizes, then seconds and free MiB.
     Bitbrains,
-    /// Alibaba 2018, `machine_usage`: machine, second, CPU %, memory %, …; the machines' size is not told,
+    /// Alibaba 2018, `machine_usage`: machine, second, CPU %, memory %, … The trace does not tell the machines' size,
     /// so it is given here.
     Alibaba {
-        /// What a machine has.
+        /// The memory of a machine.
         memory: Bytes,
     },
 }
@@ -25,8 +25,8 @@ pub enum HostFormat {
 /// A host's free memory from one instant on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSample {
-    /// When, since the trace's beginning.
-    pub at: Moment,
+    /// The time since the trace's beginning.
+    pub at: VirtualInstant,
     /// What was free.
     pub free: Bytes,
 }
@@ -34,19 +34,19 @@ pub struct HostSample {
 /// One host's free memory over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSeries {
-    /// In the order of time.
+    /// Samples in the order of time.
     pub samples: Vec<HostSample>,
 }
 
-/// The most samples of a series: a year of them every 30 seconds.
+/// The most samples of a series: one every 30 seconds for a year.
 const SAMPLES_MAX: usize = 1 << 20;
 
 impl HostSeries {
-    /// Reads one host of a trace; rows of others are passed over.
+    /// Reads one host of a trace, and ignores the rows of others.
     ///
     /// # Errors
     ///
-    /// The host is not in it, or a row is not what the format says.
+    /// The host is not in the trace, or a row does not follow the format.
     pub fn read(
         name: &str,
         format: HostFormat,
@@ -57,12 +57,14 @@ impl HostSeries {
             .take(SAMPLES_MAX)
             .collect::<Result<Vec<HostSample>, TraceError>>()?;
         samples.sort_by_key(|sample| sample.at);
-        let start = samples.first().map_or(Moment::START, |first| first.at);
+        let start = samples
+            .first()
+            .map_or(VirtualInstant::START, |first| first.at);
         for sample in &mut samples {
-            sample.at = Moment(sample.at.0 - start.0);
+            sample.at = VirtualInstant(sample.at.0 - start.0);
         }
         match samples.is_empty() {
-            true => Err(no_host(&Source::named(name), host)),
+            true => Err(no_host(&TraceName::named(name), host)),
             false => Ok(HostSeries { samples }),
         }
     }
@@ -71,19 +73,19 @@ impl HostSeries {
     ///
     /// # Errors
     ///
-    /// A header without this host, or a packed file whose head is damaged.
+    /// The header does not name this host, or the head of a compressed file is damaged.
     pub fn rows(
         name: &str,
         format: HostFormat,
         host: &str,
         bytes: impl Read + 'static,
     ) -> Result<Box<dyn Iterator<Item = Result<HostSample, TraceError>>>, TraceError> {
-        let source = Source::named(name);
-        let bytes = unpack::reader(&source, bytes)?;
-        let mut lines = Lines::of(source, bytes);
+        let source = TraceName::named(name);
+        let bytes = compression::reader(&source, bytes)?;
+        let mut lines = LineReader::of(source, bytes);
         let columns = match format {
             HostFormat::Bitbrains => bitbrains_columns(&mut lines, host)?,
-            HostFormat::Alibaba { .. } => Layout { time: 1, memory: 3 },
+            HostFormat::Alibaba { .. } => HostColumns { time: 1, memory: 3 },
         };
         let host = host.to_owned();
         Ok(Box::new(std::iter::from_fn(move || {
@@ -91,8 +93,8 @@ impl HostSeries {
         })))
     }
 
-    /// What is free at `at`: the sample before it; before the first, the first.
-    pub(crate) fn free_at(&self, at: Moment) -> Bytes {
+    /// What is free at `at`: the sample before it, or the first one before the first.
+    pub(crate) fn free_at(&self, at: VirtualInstant) -> Bytes {
         let after = self.samples.partition_point(|sample| sample.at <= at);
         self.samples
             .get(after.saturating_sub(1))
@@ -111,7 +113,7 @@ impl HostSeries {
         free.max().unwrap_or(Bytes::ZERO)
     }
 
-    /// The same in `1/speed` of the time, and scaled so that its peak is `peak`.
+    /// The same series in `1/speed` of the time, scaled so that its peak is `peak`.
     pub(crate) fn condensed(mut self, speed: f64, peak: Option<Bytes>) -> HostSeries {
         let most = self.samples.iter().map(|sample| sample.free.0).max();
         let scale = match (peak, most) {
@@ -119,7 +121,7 @@ impl HostSeries {
             _ => 1.0,
         };
         for sample in &mut self.samples {
-            sample.at = Moment((sample.at.0 as f64 / speed) as u64);
+            sample.at = VirtualInstant((sample.at.0 as f64 / speed) as u64);
             sample.free = Bytes((sample.free.0 as f64 * scale) as u64);
         }
         self
@@ -127,34 +129,37 @@ impl HostSeries {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+struct HostColumns {
     time: usize,
     memory: usize,
 }
 
-fn no_host(source: &Source, host: &str) -> TraceError {
-    let fault = Fault::Field {
+fn no_host(source: &TraceName, host: &str) -> TraceError {
+    let fault = TraceFault::Field {
         field: "host",
-        said: host.to_owned(),
+        value: host.to_owned(),
         wanted: "the name of a host of this trace, as h0 (bitbrains) or m_1932 (alibaba)",
         format: "host memory",
     };
-    source.wrong(Place::Line(1), fault)
+    source.wrong(TracePosition::Line(1), fault)
 }
 
-fn bitbrains_columns<R: Read>(lines: &mut Lines<R>, host: &str) -> Result<Layout, TraceError> {
+fn bitbrains_columns<R: Read>(
+    lines: &mut LineReader<R>,
+    host: &str,
+) -> Result<HostColumns, TraceError> {
     lines.advance()?;
     let column = lines.text().split(',').position(|name| name == host);
     match column {
-        Some(memory) if memory > 0 => Ok(Layout { time: 0, memory }),
+        Some(memory) if memory > 0 => Ok(HostColumns { time: 0, memory }),
         _ => Err(no_host(&lines.source, host)),
     }
 }
 
 fn next_row<R: Read>(
-    lines: &mut Lines<R>,
+    lines: &mut LineReader<R>,
     format: HostFormat,
-    columns: Layout,
+    columns: HostColumns,
     host: &str,
 ) -> Result<Option<HostSample>, TraceError> {
     while lines.advance()? {
@@ -174,7 +179,11 @@ fn next_row<R: Read>(
     Ok(None)
 }
 
-fn sample(cells: &[&str], format: HostFormat, columns: Layout) -> Result<HostSample, Fault> {
+fn sample(
+    cells: &[&str],
+    format: HostFormat,
+    columns: HostColumns,
+) -> Result<HostSample, TraceFault> {
     let seconds = number("time", cells.get(columns.time))?;
     let amount = number("memory", cells.get(columns.memory))?;
     let free = match format {
@@ -184,19 +193,19 @@ fn sample(cells: &[&str], format: HostFormat, columns: Layout) -> Result<HostSam
         }
     };
     Ok(HostSample {
-        at: Moment::START + Nanos((seconds * 1e9) as u64),
+        at: VirtualInstant::START + VirtualDuration((seconds * 1e9) as u64),
         free,
     })
 }
 
-fn number(field: &'static str, cell: Option<&&str>) -> Result<f64, Fault> {
-    let said = cell.copied().unwrap_or("");
-    let number: Option<f64> = said.parse().ok();
+fn number(field: &'static str, cell: Option<&&str>) -> Result<f64, TraceFault> {
+    let value = cell.copied().unwrap_or("");
+    let number: Option<f64> = value.parse().ok();
     number
         .filter(|number| number.is_finite() && *number >= 0.0)
-        .ok_or_else(|| Fault::Field {
+        .ok_or_else(|| TraceFault::Field {
             field,
-            said: said.to_owned(),
+            value: value.to_owned(),
             wanted: "a number",
             format: "host memory",
         })

@@ -1,19 +1,19 @@
-//! cache2k's traces: ids of 32 bits big-endian, each an object of one page.
+//! cache2k's traces: big-endian ids of 32 bits. Each is an object of one page.
 
 use std::io::Read;
 
-use super::access::Access;
-use super::faults::{Source, TraceError};
-use super::records::Records;
+use super::access::TraceRequest;
+use super::faults::{TraceError, TraceName};
+use super::records::RecordReader;
 
 pub(super) fn accesses(
-    source: Source,
+    source: TraceName,
     bytes: impl Read,
-) -> impl Iterator<Item = Result<Access, TraceError>> {
-    Records::<_, 4>::of(source, bytes).map(|record| record.map(access))
+) -> impl Iterator<Item = Result<TraceRequest, TraceError>> {
+    RecordReader::<_, 4>::of(source, bytes).map(|record| record.map(access))
 }
 
-/// Ids keep their order: neighbours share an object, as the pages of a file would.
-fn access(record: [u8; 4]) -> Access {
-    Access::read_of_device(u64::from(u32::from_be_bytes(record)))
+/// Ids keep their order: neighbours share an object, as the pages of a file do.
+fn access(record: [u8; 4]) -> TraceRequest {
+    TraceRequest::read_of_device(u64::from(u32::from_be_bytes(record)))
 }

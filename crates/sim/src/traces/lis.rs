@@ -2,16 +2,18 @@
 
 use std::io::Read;
 
-use super::access::{Access, Op, REQUEST_PAGES_MAX, SECTOR_BYTES, Space, TOO_LONG, TracePage};
-use super::faults::{Fault, Source, TraceError};
-use super::records::Lines;
-use crate::virtual_time::Moment;
+use super::access::{
+    AddressSpace, PageOp, REQUEST_PAGES_MAX, SECTOR_BYTES, TOO_LONG, TracePage, TraceRequest,
+};
+use super::faults::{TraceError, TraceFault, TraceName};
+use super::records::LineReader;
+use crate::virtual_time::VirtualInstant;
 use sublet_types::PAGE_BYTES;
 
 /// The unit in which a `lis` trace counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unit {
+pub enum LisUnit {
     /// 512 bytes (P1 to P14, S1 to S3 of the ARC paper).
     #[default]
     Sector,
@@ -22,11 +24,11 @@ pub enum Unit {
 const SECTORS_A_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
 
 pub(super) fn accesses(
-    source: Source,
+    source: TraceName,
     bytes: impl Read,
-    unit: Unit,
-) -> impl Iterator<Item = Result<Access, TraceError>> {
-    let mut lines = Lines::of(source, bytes);
+    unit: LisUnit,
+) -> impl Iterator<Item = Result<TraceRequest, TraceError>> {
+    let mut lines = LineReader::of(source, bytes);
     std::iter::from_fn(move || match lines.advance() {
         Ok(false) => None,
         Ok(true) => Some(parse(lines.text(), unit).map_err(|fault| lines.wrong(fault))),
@@ -34,46 +36,46 @@ pub(super) fn accesses(
     })
 }
 
-fn parse(line: &str, unit: Unit) -> Result<Access, Fault> {
+fn parse(line: &str, unit: LisUnit) -> Result<TraceRequest, TraceFault> {
     let mut words = line.split_ascii_whitespace();
     let start = number("start", words.next())?;
     let count = number("count", words.next())?;
-    // Nobody needs them, but a line that was cut off has none.
+    // Nothing needs them, but a line that was cut off has none.
     number("ignore", words.next())?;
     number("reqno", words.next())?;
     let (page, pages) = match unit {
-        Unit::Page => (start, count),
-        Unit::Sector => pages_of_sectors(start, count),
+        LisUnit::Page => (start, count),
+        LisUnit::Sector => pages_of_sectors(start, count),
     };
     if pages > REQUEST_PAGES_MAX {
-        return Err(Fault::Field {
+        return Err(TraceFault::Field {
             field: "count",
-            said: count.to_string(),
+            value: count.to_string(),
             wanted: TOO_LONG,
             format: "lis (start count ignore reqno)",
         });
     }
-    Ok(Access {
-        at: Moment::START,
+    Ok(TraceRequest {
+        at: VirtualInstant::START,
         page: TracePage::of_device(page),
-        space: Space::Device,
+        space: AddressSpace::Device,
         count: pages.max(1) as u32,
-        op: Op::Read,
+        op: PageOp::Read,
     })
 }
 
-/// The first page that a run of sectors touches, and how many it touches.
+/// The first page that a run of sectors touches, and how many pages it touches.
 pub(super) fn pages_of_sectors(start: u64, count: u64) -> (u64, u64) {
     let first = start / SECTORS_A_PAGE;
     let end = start.saturating_add(count.max(1)).div_ceil(SECTORS_A_PAGE);
     (first, end - first)
 }
 
-fn number(field: &'static str, word: Option<&str>) -> Result<u64, Fault> {
-    let said = word.unwrap_or("");
-    said.parse().map_err(|_| Fault::Field {
+fn number(field: &'static str, word: Option<&str>) -> Result<u64, TraceFault> {
+    let value = word.unwrap_or("");
+    value.parse().map_err(|_| TraceFault::Field {
         field,
-        said: said.to_owned(),
+        value: value.to_owned(),
         wanted: "a whole number",
         format: "lis (start count ignore reqno)",
     })

@@ -1,38 +1,38 @@
-//! Public traces, read as they stand: one file a format.
+//! Public traces, read as they stand. There is one file per format.
 //!
-//! A reader takes bytes from anywhere and gives one [`Access`] after another. What is wrong with the bytes
-//! comes as an error in its place, after every access before it; nothing follows an error.
+//! A reader takes bytes from anywhere and returns one [`TraceRequest`] after another. If the bytes are wrong, the error
+//! comes in its place, after every request before it. Nothing follows an error.
 
 mod access;
+mod compression;
 mod csv;
 mod faults;
 mod format;
 mod host_memory;
 mod i32be;
 mod lis;
-pub mod made;
 mod oracle_general;
 mod raw32le;
 mod records;
-mod unpack;
+pub mod synthetic;
 mod vscsi;
 
 use std::fmt;
 use std::io::Read;
 
-pub use access::{Access, EXTENT_PAGES, Op, SECTOR_BYTES, Space, TracePage};
-pub use csv::Columns;
-pub use faults::{Fault, Place, TraceError};
-pub use format::{Format, FormatError};
+pub use access::{AddressSpace, EXTENT_PAGES, PageOp, SECTOR_BYTES, TracePage, TraceRequest};
+pub use compression::Compression;
+pub use csv::CsvColumns;
+pub use faults::{TraceError, TraceFault, TracePosition};
+pub use format::{TraceFormat, TraceFormatError};
 pub use host_memory::{HostFormat, HostSample, HostSeries};
-pub use lis::Unit;
-pub use unpack::Packing;
+pub use lis::LisUnit;
 
-use faults::Source;
+use faults::TraceName;
 
-/// The accesses of a trace, one after another.
+/// The requests of a trace, one after another.
 pub struct Trace {
-    accesses: Box<dyn Iterator<Item = Result<Access, TraceError>>>,
+    accesses: Box<dyn Iterator<Item = Result<TraceRequest, TraceError>>>,
     failed: bool,
 }
 
@@ -45,31 +45,30 @@ impl fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// Reads `bytes`, packed as `name` says; `format` is recognised by the name where it is not given.
+    /// Reads `bytes`, compressed as `name` says. The name also tells the format if `format` is `None`.
     ///
     /// # Errors
     ///
-    /// No format is given and the name tells none, or the head of a packed file is damaged.
+    /// No format is given and the name tells none, or the head of a compressed file is damaged.
     pub fn open(
         name: &str,
-        format: Option<Format>,
+        format: Option<TraceFormat>,
         bytes: impl Read + 'static,
     ) -> Result<Trace, TraceError> {
-        let source = Source::named(name);
+        let source = TraceName::named(name);
         let format = match format {
             Some(format) => format,
-            None => {
-                Format::of_name(name).map_err(|_| source.wrong(Place::Byte(0), Fault::Unknown))?
-            }
+            None => TraceFormat::of_name(name)
+                .map_err(|_| source.wrong(TracePosition::Byte(0), TraceFault::Unknown))?,
         };
-        let bytes = unpack::reader(&source, bytes)?;
-        let accesses: Box<dyn Iterator<Item = Result<Access, TraceError>>> = match format {
-            Format::Lis(unit) => Box::new(lis::accesses(source, bytes, unit)),
-            Format::Raw32Le => Box::new(raw32le::accesses(source, bytes)),
-            Format::I32Be => Box::new(i32be::accesses(source, bytes)),
-            Format::Vscsi => Box::new(vscsi::accesses(source, bytes)),
-            Format::OracleGeneral => Box::new(oracle_general::accesses(source, bytes)),
-            Format::Csv(columns) => Box::new(csv::accesses(source, bytes, columns)),
+        let bytes = compression::reader(&source, bytes)?;
+        let accesses: Box<dyn Iterator<Item = Result<TraceRequest, TraceError>>> = match format {
+            TraceFormat::Lis(unit) => Box::new(lis::accesses(source, bytes, unit)),
+            TraceFormat::Raw32Le => Box::new(raw32le::accesses(source, bytes)),
+            TraceFormat::I32Be => Box::new(i32be::accesses(source, bytes)),
+            TraceFormat::Vscsi => Box::new(vscsi::accesses(source, bytes)),
+            TraceFormat::OracleGeneral => Box::new(oracle_general::accesses(source, bytes)),
+            TraceFormat::Csv(columns) => Box::new(csv::accesses(source, bytes, columns)),
         };
         Ok(Trace {
             accesses,
@@ -77,8 +76,8 @@ impl Trace {
         })
     }
 
-    /// A trace that is in memory already.
-    pub fn of(accesses: impl IntoIterator<Item = Access, IntoIter: 'static>) -> Trace {
+    /// A trace that is already in memory.
+    pub fn of(accesses: impl IntoIterator<Item = TraceRequest, IntoIter: 'static>) -> Trace {
         Trace {
             accesses: Box::new(accesses.into_iter().map(Ok)),
             failed: false,
@@ -87,9 +86,9 @@ impl Trace {
 }
 
 impl Iterator for Trace {
-    type Item = Result<Access, TraceError>;
+    type Item = Result<TraceRequest, TraceError>;
 
-    fn next(&mut self) -> Option<Result<Access, TraceError>> {
+    fn next(&mut self) -> Option<Result<TraceRequest, TraceError>> {
         if self.failed {
             return None;
         }

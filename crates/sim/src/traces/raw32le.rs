@@ -2,17 +2,17 @@
 
 use std::io::Read;
 
-use super::access::Access;
-use super::faults::{Source, TraceError};
-use super::records::Records;
+use super::access::TraceRequest;
+use super::faults::{TraceError, TraceName};
+use super::records::RecordReader;
 
 pub(super) fn accesses(
-    source: Source,
+    source: TraceName,
     bytes: impl Read,
-) -> impl Iterator<Item = Result<Access, TraceError>> {
-    Records::<_, 4>::of(source, bytes).map(|record| record.map(access))
+) -> impl Iterator<Item = Result<TraceRequest, TraceError>> {
+    RecordReader::<_, 4>::of(source, bytes).map(|record| record.map(access))
 }
 
-fn access(record: [u8; 4]) -> Access {
-    Access::read_of_device(u64::from(u32::from_le_bytes(record)))
+fn access(record: [u8; 4]) -> TraceRequest {
+    TraceRequest::read_of_device(u64::from(u32::from_le_bytes(record)))
 }

@@ -1,28 +1,28 @@
-//! Records of fixed size, and lines: what every reader is made of.
+//! Records of fixed size, and lines: every reader is built from these.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-use super::faults::{Fault, Place, Source, TraceError};
+use super::faults::{TraceError, TraceFault, TraceName, TracePosition};
 
 /// Reads records of `N` bytes.
-pub(super) struct Records<R, const N: usize> {
+pub(super) struct RecordReader<R, const N: usize> {
     bytes: BufReader<R>,
     offset: u64,
-    pub(super) source: Source,
+    pub(super) source: TraceName,
 }
 
-impl<R: Read, const N: usize> Records<R, N> {
-    pub(super) fn of(source: Source, bytes: R) -> Records<R, N> {
-        Records {
+impl<R: Read, const N: usize> RecordReader<R, N> {
+    pub(super) fn of(source: TraceName, bytes: R) -> RecordReader<R, N> {
+        RecordReader {
             bytes: BufReader::with_capacity(1 << 16, bytes),
             offset: 0,
             source,
         }
     }
 
-    /// Offset of the record that was read last.
-    pub(super) fn place(&self) -> Place {
-        Place::Byte(self.offset.saturating_sub(N as u64))
+    /// The offset of the record that was read last.
+    pub(super) fn place(&self) -> TracePosition {
+        TracePosition::Byte(self.offset.saturating_sub(N as u64))
     }
 
     fn fill(&mut self, record: &mut [u8; N]) -> (usize, io::Result<()>) {
@@ -39,39 +39,39 @@ impl<R: Read, const N: usize> Records<R, N> {
     }
 }
 
-impl<R: Read, const N: usize> Iterator for Records<R, N> {
+impl<R: Read, const N: usize> Iterator for RecordReader<R, N> {
     type Item = Result<[u8; N], TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut record = [0; N];
-        let at = Place::Byte(self.offset);
+        let at = TracePosition::Byte(self.offset);
         let fault = match self.fill(&mut record) {
             (0, Ok(())) => return None,
             (got, Ok(())) if got == N => {
                 self.offset += N as u64;
                 return Some(Ok(record));
             }
-            (got, Ok(())) => Fault::MidRecord { got, wanted: N },
-            (_, Err(cause)) => Fault::Unreadable(cause),
+            (got, Ok(())) => TraceFault::MidRecord { got, wanted: N },
+            (_, Err(cause)) => TraceFault::Unreadable(cause),
         };
         Some(Err(self.source.wrong(at, fault)))
     }
 }
 
-/// No line of a trace is longer, in bytes.
+/// The longest line of a trace, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 16;
 
-/// Reads lines, and knows their numbers.
-pub(super) struct Lines<R> {
+/// Reads lines, and counts them.
+pub(super) struct LineReader<R> {
     bytes: BufReader<R>,
     line: String,
     number: u64,
-    pub(super) source: Source,
+    pub(super) source: TraceName,
 }
 
-impl<R: Read> Lines<R> {
-    pub(super) fn of(source: Source, bytes: R) -> Lines<R> {
-        Lines {
+impl<R: Read> LineReader<R> {
+    pub(super) fn of(source: TraceName, bytes: R) -> LineReader<R> {
+        LineReader {
             bytes: BufReader::with_capacity(1 << 16, bytes),
             line: String::new(),
             number: 0,
@@ -84,12 +84,12 @@ impl<R: Read> Lines<R> {
         self.line.trim()
     }
 
-    /// An error about it.
-    pub(super) fn wrong(&self, fault: Fault) -> TraceError {
-        self.source.wrong(Place::Line(self.number), fault)
+    /// Makes an error about that line.
+    pub(super) fn wrong(&self, fault: TraceFault) -> TraceError {
+        self.source.wrong(TracePosition::Line(self.number), fault)
     }
 
-    /// Reads the next line that is neither empty nor a comment; `false` at the end.
+    /// Reads the next line that is neither empty nor a comment. Returns `false` at the end.
     pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
         loop {
             self.line.clear();
@@ -98,26 +98,26 @@ impl<R: Read> Lines<R> {
             let read = bounded.read_line(&mut self.line);
             match read {
                 Ok(0) => return Ok(false),
-                Ok(LINE_BYTES_MAX) => return Err(self.wrong(Fault::LongLine(LINE_BYTES_MAX))),
+                Ok(LINE_BYTES_MAX) => return Err(self.wrong(TraceFault::LongLine(LINE_BYTES_MAX))),
                 Ok(_) if self.text().is_empty() || self.text().starts_with('#') => {}
                 Ok(_) => return Ok(true),
-                Err(cause) => return Err(self.wrong(Fault::Unreadable(cause))),
+                Err(cause) => return Err(self.wrong(TraceFault::Unreadable(cause))),
             }
         }
     }
 }
 
-/// Little-endian numbers at `offset` of a record that is long enough by its type.
+/// The 16-bit little-endian number at `offset`. The record's type guarantees its length.
 pub(super) fn u16_at(record: &[u8], offset: usize) -> u16 {
     u16::from_le_bytes(std::array::from_fn(|n| record[offset + n]))
 }
 
-/// As [`u16_at`], 32 bits.
+/// The same with 32 bits.
 pub(super) fn u32_at(record: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|n| record[offset + n]))
 }
 
-/// As [`u16_at`], 64 bits.
+/// The same with 64 bits.
 pub(super) fn u64_at(record: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|n| record[offset + n]))
 }

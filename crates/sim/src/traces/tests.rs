@@ -6,9 +6,9 @@ use lzma_rust2::{XzOptions, XzWriter};
 use sublet_types::Bytes;
 
 use super::*;
-use crate::virtual_time::Moment;
+use crate::virtual_time::VirtualInstant;
 
-fn read(name: &str, bytes: &[u8]) -> (Vec<Access>, Option<TraceError>) {
+fn read(name: &str, bytes: &[u8]) -> (Vec<TraceRequest>, Option<TraceError>) {
     let trace = match Trace::open(name, None, Cursor::new(bytes.to_vec())) {
         Ok(trace) => trace,
         Err(error) => return (Vec::new(), Some(error)),
@@ -23,9 +23,10 @@ fn read(name: &str, bytes: &[u8]) -> (Vec<Access>, Option<TraceError>) {
     (accesses, None)
 }
 
-/// The pages of accesses, as numbers of one device.
-fn pages(accesses: &[Access]) -> Vec<(u64, u32)> {
-    let number = |access: &Access| access.page.object * EXTENT_PAGES + u64::from(access.page.index);
+/// The pages of requests, as numbers of one device.
+fn pages(accesses: &[TraceRequest]) -> Vec<(u64, u32)> {
+    let number =
+        |access: &TraceRequest| access.page.object * EXTENT_PAGES + u64::from(access.page.index);
     accesses
         .iter()
         .map(|access| (number(access), access.count))
@@ -47,9 +48,9 @@ fn lis_counts_in_sectors_unless_it_is_oltp() {
 fn a_wrong_line_is_named_with_its_number_and_a_remedy() {
     let (accesses, error) = read("P3.lis", b"1 1 0 0\nnonsense 4 5\n2 1 0 0\n");
     assert_eq!(accesses.len(), 1);
-    let said = error.expect("an error").to_string();
+    let value = error.expect("an error").to_string();
     assert_eq!(
-        said,
+        value,
         "P3.lis, line 2: start is \"nonsense\" where a whole number is due; \
          is the format lis (start count ignore reqno)?"
     );
@@ -73,12 +74,12 @@ fn a_trace_that_ends_in_mid_record_says_so_after_the_records_before_it() {
         }
         let (accesses, error) = read(name, &bytes);
         assert_eq!(accesses.len(), 2, "{name}");
-        let said = error.expect("an error").to_string();
+        let value = error.expect("an error").to_string();
         let wanted = format!(
             "{name}, byte {}: ends in mid-record, 3 of its {record}",
             record * 2
         );
-        assert!(said.starts_with(&wanted), "{said}");
+        assert!(value.starts_with(&wanted), "{value}");
     }
 }
 
@@ -94,8 +95,11 @@ fn vscsi_records_are_read_as_vmware_writes_them() {
     assert!(error.is_none());
     // 0x1a00 bytes are 13 sectors.
     assert_eq!(pages(&accesses), [(2, 2), (2, 2)]);
-    assert_eq!((accesses[0].op, accesses[1].op), (Op::Write, Op::Read));
-    assert_eq!(accesses[1].at, Moment(2_000_000));
+    assert_eq!(
+        (accesses[0].op, accesses[1].op),
+        (PageOp::Write, PageOp::Read)
+    );
+    assert_eq!(accesses[1].at, VirtualInstant(2_000_000));
     record[12] = 0x12;
     let (_, error) = read("a.vscsi", &record);
     assert!(
@@ -121,7 +125,7 @@ fn oracle_general_objects_are_as_long_as_their_bytes() {
             index: 0
         }
     );
-    assert_eq!((accesses[0].at, accesses[0].count), (Moment(0), 2));
+    assert_eq!((accesses[0].at, accesses[0].count), (VirtualInstant(0), 2));
 }
 
 #[test]
@@ -130,7 +134,7 @@ fn csv_columns_are_found_by_name_or_given_by_number() {
     let (accesses, error) = read("a.csv", text);
     assert!(error.is_none());
     assert_eq!(accesses[0].count, 2);
-    assert_eq!(accesses[1].at, Moment(1_500_000_000));
+    assert_eq!(accesses[1].at, VirtualInstant(1_500_000_000));
     assert_eq!(
         accesses[1].page,
         TracePage {
@@ -138,12 +142,15 @@ fn csv_columns_are_found_by_name_or_given_by_number() {
             index: 0
         }
     );
-    assert_eq!((accesses[0].op, accesses[1].op), (Op::Read, Op::Write));
+    assert_eq!(
+        (accesses[0].op, accesses[1].op),
+        (PageOp::Read, PageOp::Write)
+    );
 
-    let columns: Columns = "page=2,op=1".parse().expect("columns");
+    let columns: CsvColumns = "page=2,op=1".parse().expect("columns");
     let bytes = Cursor::new(b"w,513\nr,1\n".to_vec());
-    let trace = Trace::open("b", Some(Format::Csv(columns)), bytes).expect("it opens");
-    let accesses: Vec<Access> = trace.collect::<Result<_, _>>().expect("it reads");
+    let trace = Trace::open("b", Some(TraceFormat::Csv(columns)), bytes).expect("it opens");
+    let accesses: Vec<TraceRequest> = trace.collect::<Result<_, _>>().expect("it reads");
     assert_eq!(pages(&accesses), [(513, 1), (1, 1)]);
     assert_eq!(
         accesses[0].page,
@@ -157,32 +164,35 @@ fn csv_columns_are_found_by_name_or_given_by_number() {
 #[test]
 fn csv_faults_name_the_column() {
     let (_, error) = read("a.csv", b"alpha,beta\n1,2\n");
-    let said = error.expect("an error").to_string();
+    let value = error.expect("an error").to_string();
     assert!(
-        said.contains("line 1: there is no column \"object\" among alpha,beta"),
-        "{said}"
+        value.contains("line 1: there is no column \"object\" among alpha,beta"),
+        "{value}"
     );
     let (_, error) = read("a.csv", b"id,op\n1,read\n2,erase\n");
-    let said = error.expect("an error").to_string();
-    assert!(said.starts_with("a.csv, line 3: op is \"erase\""), "{said}");
-    assert!("colour=1".parse::<Columns>().is_err());
+    let value = error.expect("an error").to_string();
+    assert!(
+        value.starts_with("a.csv, line 3: op is \"erase\""),
+        "{value}"
+    );
+    assert!("colour=1".parse::<CsvColumns>().is_err());
 }
 
 #[test]
 fn names_tell_formats_and_packings() {
     for (name, format) in [
-        ("x/OLTP.lis.zst", Format::Lis(Unit::Page)),
-        ("P6.lis.zst", Format::Lis(Unit::Sector)),
-        ("w106.trace.xz", Format::Raw32Le),
-        ("web07.trace.xz", Format::I32Be),
-        ("cloudPhysicsIO.vscsi", Format::Vscsi),
-        ("a.oracleGeneral.zst", Format::OracleGeneral),
-        ("a.csv.gz", Format::Csv(Columns::default())),
+        ("x/OLTP.lis.zst", TraceFormat::Lis(LisUnit::Page)),
+        ("P6.lis.zst", TraceFormat::Lis(LisUnit::Sector)),
+        ("w106.trace.xz", TraceFormat::Raw32Le),
+        ("web07.trace.xz", TraceFormat::I32Be),
+        ("cloudPhysicsIO.vscsi", TraceFormat::Vscsi),
+        ("a.oracleGeneral.zst", TraceFormat::OracleGeneral),
+        ("a.csv.gz", TraceFormat::Csv(CsvColumns::default())),
     ] {
-        assert_eq!(Format::of_name(name), Ok(format), "{name}");
+        assert_eq!(TraceFormat::of_name(name), Ok(format), "{name}");
     }
-    let said = read("a.png", b"").1.expect("an error").to_string();
-    assert!(said.contains("its name tells no format"), "{said}");
+    let value = read("a.png", b"").1.expect("an error").to_string();
+    assert!(value.contains("its name tells no format"), "{value}");
 }
 
 #[test]
@@ -215,11 +225,17 @@ fn a_host_of_bitbrains_is_a_column() {
     let text = "t_s,h0,h1\ncap_MiB,100,200\n0,10,20\n300,30,5\n";
     let open = |host| HostSeries::read("b.csv", HostFormat::Bitbrains, host, text.as_bytes());
     let series = open("h1").expect("it reads");
-    assert_eq!(series.free_at(Moment::START), Bytes::mib(20));
-    assert_eq!(series.free_at(Moment(300_000_000_000)), Bytes::mib(5));
+    assert_eq!(series.free_at(VirtualInstant::START), Bytes::mib(20));
+    assert_eq!(
+        series.free_at(VirtualInstant(300_000_000_000)),
+        Bytes::mib(5)
+    );
     assert_eq!(series.least(), Bytes::mib(5));
     let condensed = series.condensed(10.0, Some(Bytes::mib(40)));
-    assert_eq!(condensed.free_at(Moment(30_000_000_000)), Bytes::mib(10));
+    assert_eq!(
+        condensed.free_at(VirtualInstant(30_000_000_000)),
+        Bytes::mib(10)
+    );
     assert!(
         open("h9")
             .expect_err("no such host")
@@ -238,7 +254,7 @@ fn a_machine_of_alibaba_is_read_from_its_rows_in_order_of_time() {
     assert_eq!(free, [Bytes::gib(3), Bytes::gib(1)]);
 }
 
-/// The public traces, where they are: how many requests each has.
+/// The public traces, if they are there: how many requests each has.
 #[test]
 fn public_traces_read_to_their_end() {
     let folder = PathBuf::from(concat!(
@@ -257,7 +273,7 @@ fn public_traces_read_to_their_end() {
             continue;
         };
         let trace = Trace::open(name, None, file).expect("it opens");
-        let accesses: Result<Vec<Access>, TraceError> = trace.collect();
+        let accesses: Result<Vec<TraceRequest>, TraceError> = trace.collect();
         assert_eq!(accesses.expect("it reads").len(), requests, "{name}");
     }
 }

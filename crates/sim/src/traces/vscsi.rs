@@ -8,23 +8,23 @@
 
 use std::io::Read;
 
-use super::access::{Access, Op, SECTOR_BYTES, Space, TracePage};
-use super::faults::{Fault, Source, TraceError};
+use super::access::{AddressSpace, PageOp, SECTOR_BYTES, TracePage, TraceRequest};
+use super::faults::{TraceError, TraceFault, TraceName};
 use super::lis::pages_of_sectors;
-use super::records::{Records, u16_at, u32_at, u64_at};
-use crate::virtual_time::Moment;
+use super::records::{RecordReader, u16_at, u32_at, u64_at};
+use crate::virtual_time::VirtualInstant;
 
 const RECORD_BYTES: usize = 32;
 
-/// SCSI's WRITE(10) and READ(10), and their 6, 12 and 16 byte siblings.
+/// SCSI's WRITE(10) and READ(10), and their 6, 12 and 16 byte variants.
 const WRITES: [u16; 4] = [0x2a, 0x0a, 0xaa, 0x8a];
 const READS: [u16; 4] = [0x28, 0x08, 0xa8, 0x88];
 
 pub(super) fn accesses(
-    source: Source,
+    source: TraceName,
     bytes: impl Read,
-) -> impl Iterator<Item = Result<Access, TraceError>> {
-    let mut records = Records::<_, RECORD_BYTES>::of(source, bytes);
+) -> impl Iterator<Item = Result<TraceRequest, TraceError>> {
+    let mut records = RecordReader::<_, RECORD_BYTES>::of(source, bytes);
     let mut start_us = None;
     std::iter::from_fn(move || {
         let record = match records.next()? {
@@ -37,33 +37,33 @@ pub(super) fn accesses(
     })
 }
 
-fn parse(record: &[u8; RECORD_BYTES], start_us: u64) -> Result<Access, Fault> {
+fn parse(record: &[u8; RECORD_BYTES], start_us: u64) -> Result<TraceRequest, TraceFault> {
     let version = u16_at(record, 14);
     if version >> 8 != 1 {
         return Err(wrong("version", version, "0x0100 to 0x01ff"));
     }
     let command = u16_at(record, 12);
     let op = match command {
-        _ if WRITES.contains(&command) => Op::Write,
-        _ if READS.contains(&command) => Op::Read,
+        _ if WRITES.contains(&command) => PageOp::Write,
+        _ if READS.contains(&command) => PageOp::Read,
         _ => return Err(wrong("command", command, "a read (0x28) or a write (0x2a)")),
     };
     let sectors = u64::from(u32_at(record, 4)).div_ceil(SECTOR_BYTES);
     let (page, count) = pages_of_sectors(u64_at(record, 16), sectors);
     let microseconds = u64_at(record, 24).saturating_sub(start_us);
-    Ok(Access {
-        at: Moment(microseconds.saturating_mul(1000)),
+    Ok(TraceRequest {
+        at: VirtualInstant(microseconds.saturating_mul(1000)),
         page: TracePage::of_device(page),
-        space: Space::Device,
+        space: AddressSpace::Device,
         count: count as u32,
         op,
     })
 }
 
-fn wrong(field: &'static str, said: u16, wanted: &'static str) -> Fault {
-    Fault::Field {
+fn wrong(field: &'static str, value: u16, wanted: &'static str) -> TraceFault {
+    TraceFault::Field {
         field,
-        said: format!("{said:#06x}"),
+        value: format!("{value:#06x}"),
         wanted,
         format: "vscsi, version 1",
     }

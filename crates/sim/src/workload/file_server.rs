@@ -1,59 +1,58 @@
-//! Whole files by Zipf's law, read in pieces, written and deleted, as filebench's web and file servers do.
+//! Whole files by Zipf's law, read in pieces, written and deleted, as by filebench's web and file servers.
 
 use serde::Deserialize;
 use sublet_types::{Bytes, Pages};
 
-use super::step::{FileSpan, Step, Workload};
-use super::zipf::Scattering;
-use crate::chance::{Chance, Zipf};
+use super::step::{FileSpan, Workload, WorkloadStep};
+use super::zipf::Permutation;
+use crate::bounds;
+use crate::rng::{SimRng, Zipf};
 use crate::traces::TraceError;
-use crate::virtual_time::{Moment, Nanos};
-use crate::within;
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// Knobs of the file server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Files.
-    #[serde(deserialize_with = "within::some")]
+    #[serde(deserialize_with = "bounds::some")]
     pub files: u64,
     /// Their mean size.
-    #[serde(deserialize_with = "within::some")]
+    #[serde(deserialize_with = "bounds::some")]
     pub mean_size: Bytes,
-    /// Deviation of the sizes' logarithm: 0 makes all alike.
-    #[serde(deserialize_with = "within::deviation")]
+    /// Deviation of the sizes' logarithm. 0 makes all files alike.
+    #[serde(deserialize_with = "bounds::deviation")]
     pub sigma: f64,
     /// Exponent of Zipf's law over the files.
-    #[serde(deserialize_with = "within::exponent")]
+    #[serde(deserialize_with = "bounds::exponent")]
     pub exponent: f64,
-    /// Whole-file requests in all.
-    #[serde(deserialize_with = "within::some")]
+    /// The total number of whole-file requests.
+    #[serde(deserialize_with = "bounds::some")]
     pub operations: u64,
-    /// Of these, the share that rewrites the file.
-    #[serde(deserialize_with = "within::share")]
+    /// The share of them that rewrites the file.
+    #[serde(deserialize_with = "bounds::share")]
     pub write_share: f64,
-    /// The share that deletes it; it is written anew when it is next wanted.
-    #[serde(deserialize_with = "within::share")]
+    /// The share of them that deletes it. The file is written anew when it is next wanted.
+    #[serde(deserialize_with = "bounds::share")]
     pub delete_share: f64,
-    /// What one read call asks for.
-    #[serde(deserialize_with = "within::some")]
+    /// The size of one read call.
+    #[serde(deserialize_with = "bounds::some")]
     pub piece: Bytes,
     /// Time between requests.
-    pub think: Nanos,
-    /// Threads, each with its share of the operations, that run at once: while one waits for the disk, the
-    /// others go on.
-    #[serde(deserialize_with = "within::some")]
+    pub think: VirtualDuration,
+    /// Threads that run at once, each with its share of the operations. While one waits for the disk, the others go on.
+    #[serde(deserialize_with = "bounds::some")]
     pub threads: u16,
     /// Whole-file requests of a thread before it appends to the log.
-    #[serde(deserialize_with = "within::some")]
+    #[serde(deserialize_with = "bounds::some")]
     pub requests_a_log: u32,
-    /// What it appends; nothing without it.
+    /// What it appends. It appends nothing without this.
     pub log: Bytes,
 }
 
-/// filebench's webserver: 1,000 files of 16 KiB in the mean by a gamma law; here more and larger, so that
-/// read-ahead windows are many to a file, and the sizes log-normal as measured ones are (Douceur and
-/// Bolosky 1999: a deviation of about 1).
+/// filebench's webserver has 1,000 files of 16 KiB in the mean by a gamma law. Here files are more and larger, so that
+/// a file has many read-ahead windows. Sizes are log-normal, as measured ones are (Douceur and Bolosky 1999: a
+/// deviation of about 1).
 impl Default for Spec {
     fn default() -> Spec {
         Spec {
@@ -65,7 +64,7 @@ impl Default for Spec {
             write_share: 0.0,
             delete_share: 0.0,
             piece: Bytes::kib(32),
-            think: Nanos::default(),
+            think: VirtualDuration::default(),
             threads: 1,
             requests_a_log: 10,
             log: Bytes::ZERO,
@@ -73,49 +72,49 @@ impl Default for Spec {
     }
 }
 
-/// No file has more pages: 1 GiB.
+/// The most pages of a file: 1 GiB.
 const FILE_PAGES_MAX: f64 = 262_144.0;
 
-/// The log of a server: a file behind all others.
+/// The log of a server, a file behind all others.
 const LOG: u64 = 1 << 32;
 
-/// The workload: one thread of it.
+/// One thread of the workload.
 #[derive(Clone, Debug)]
-pub struct FileServer {
+pub struct FileServerWorkload {
     spec: Spec,
     /// Pages of each file.
     pages: Vec<u32>,
     deleted: Vec<bool>,
-    places: Scattering,
+    places: Permutation,
     law: Zipf,
-    chance: Chance,
-    /// Of all threads.
+    rng: SimRng,
+    /// The number of all threads.
     thread: u64,
     left: u64,
     /// Requests since the log was last written.
     unlogged: u32,
     /// The log's pages that this thread has written.
     logged: u32,
-    job: Option<Job>,
+    job: Option<FileJob>,
     thinks: bool,
 }
 
-/// A request that is under way.
+/// A request in progress.
 #[derive(Clone, Copy, Debug)]
-struct Job {
+struct FileJob {
     file: usize,
     writes: bool,
     from: u32,
 }
 
-impl FileServer {
-    /// All threads of a server, from its knobs: they share its files, each has luck of its own.
-    pub fn threads(spec: &Spec, chance: Chance) -> Vec<FileServer> {
-        let first = FileServer::of(spec, chance);
+impl FileServerWorkload {
+    /// All threads of a server. They share its files, and each has its own random numbers.
+    pub fn threads(spec: &Spec, rng: SimRng) -> Vec<FileServerWorkload> {
+        let first = FileServerWorkload::of(spec, rng);
         let threads = u64::from(spec.threads.clamp(1, 256));
-        let seed = first.chance.clone().bits();
-        let thread = |number: u64| FileServer {
-            chance: Chance::of_part(seed, number),
+        let seed = first.rng.clone().bits();
+        let thread = |number: u64| FileServerWorkload {
+            rng: SimRng::of_part(seed, number),
             left: spec.operations / threads + u64::from(number < spec.operations % threads),
             thread: number,
             ..first.clone()
@@ -124,17 +123,17 @@ impl FileServer {
     }
 
     /// A server of one thread.
-    pub fn of(spec: &Spec, mut chance: Chance) -> FileServer {
+    pub fn of(spec: &Spec, mut rng: SimRng) -> FileServerWorkload {
         let files = spec.files.clamp(1, 1 << 24);
         // The mean of a log-normal law is exp(mu + sigma² / 2).
         let mean = (Pages::of(spec.mean_size).0.max(1)) as f64;
         let mu = libm::log(mean) - spec.sigma * spec.sigma / 2.0;
-        let mut size = |_| libm::exp(mu + spec.sigma * chance.normal());
+        let mut size = |_| libm::exp(mu + spec.sigma * rng.normal());
         let pages = (0..files).map(|n| size(n).clamp(1.0, FILE_PAGES_MAX) as u32);
-        FileServer {
+        FileServerWorkload {
             pages: pages.collect(),
             deleted: vec![false; files as usize],
-            places: Scattering::over(files),
+            places: Permutation::over(files),
             law: Zipf::of(files, spec.exponent),
             thread: 0,
             left: spec.operations,
@@ -142,7 +141,7 @@ impl FileServer {
             logged: 0,
             job: None,
             thinks: false,
-            chance,
+            rng,
             spec: spec.clone(),
         }
     }
@@ -152,20 +151,20 @@ impl FileServer {
         self.pages.iter().map(|pages| u64::from(*pages)).sum()
     }
 
-    /// The next request: what it begins with where that is not a piece of a file.
-    fn begin(&mut self) -> Option<Step> {
-        let file = self.places.place_of(self.law.draw(&mut self.chance)) as usize;
-        let luck = self.chance.share();
-        if luck < self.spec.delete_share && !self.deleted[file] {
+    /// The first step of the next request, if that is not a piece of a file.
+    fn begin(&mut self) -> Option<WorkloadStep> {
+        let file = self.places.place_of(self.law.draw(&mut self.rng)) as usize;
+        let drawn = self.rng.share();
+        if drawn < self.spec.delete_share && !self.deleted[file] {
             self.deleted[file] = true;
-            return Some(Step::Delete {
+            return Some(WorkloadStep::Delete {
                 object: file as u64,
                 pages: self.pages[file],
             });
         }
         let is_absent = std::mem::take(&mut self.deleted[file]);
-        let writes = is_absent || luck < self.spec.delete_share + self.spec.write_share;
-        self.job = Some(Job {
+        let writes = is_absent || drawn < self.spec.delete_share + self.spec.write_share;
+        self.job = Some(FileJob {
             file,
             writes,
             from: 0,
@@ -173,8 +172,8 @@ impl FileServer {
         None
     }
 
-    /// The next piece of a job; the job ends with its last.
-    fn piece(&mut self, job: Job) -> Step {
+    /// The next piece of a job. The job ends with its last piece.
+    fn piece(&mut self, job: FileJob) -> WorkloadStep {
         let end = self.pages[job.file];
         let most = Pages::of(self.spec.piece).0.clamp(1, 1 << 20) as u32;
         let span = FileSpan {
@@ -184,15 +183,15 @@ impl FileServer {
             end,
         };
         let from = job.from + span.count;
-        self.job = (from < end).then_some(Job { from, ..job });
+        self.job = (from < end).then_some(FileJob { from, ..job });
         match job.writes {
-            true => Step::Write(span),
-            false => Step::Read(span),
+            true => WorkloadStep::Write(span),
+            false => WorkloadStep::Read(span),
         }
     }
 
-    /// What is due in the log. Each thread has a part of it, so that no page has two writers.
-    fn append(&mut self) -> Option<Step> {
+    /// The append to the log that is due. Each thread has its own part of the log, so that no page has two writers.
+    fn append(&mut self) -> Option<WorkloadStep> {
         let count = Pages::of(self.spec.log).0.min(1 << 20) as u32;
         if count == 0 || self.unlogged < self.spec.requests_a_log {
             return None;
@@ -200,7 +199,7 @@ impl FileServer {
         self.unlogged = 0;
         let from = self.logged;
         self.logged = from.wrapping_add(count);
-        Some(Step::Write(FileSpan {
+        Some(WorkloadStep::Write(FileSpan {
             object: LOG + self.thread,
             from,
             count,
@@ -209,10 +208,10 @@ impl FileServer {
     }
 }
 
-impl Workload for FileServer {
-    fn next(&mut self, _: Moment) -> Result<Step, TraceError> {
+impl Workload for FileServerWorkload {
+    fn next(&mut self, _: VirtualInstant) -> Result<WorkloadStep, TraceError> {
         if std::mem::take(&mut self.thinks) {
-            return Ok(Step::Compute(self.spec.think));
+            return Ok(WorkloadStep::Compute(self.spec.think));
         }
         if let Some(job) = self.job {
             return Ok(self.piece(job));
@@ -221,15 +220,15 @@ impl Workload for FileServer {
             return Ok(step);
         }
         if self.left == 0 {
-            return Ok(Step::Done);
+            return Ok(WorkloadStep::Done);
         }
         self.left -= 1;
         self.unlogged += 1;
-        self.thinks = self.spec.think > Nanos::default();
+        self.thinks = self.spec.think > VirtualDuration::default();
         match (self.begin(), self.job) {
             (Some(step), _) => Ok(step),
             (None, Some(job)) => Ok(self.piece(job)),
-            (None, None) => Ok(Step::Done),
+            (None, None) => Ok(WorkloadStep::Done),
         }
     }
 }

@@ -1,31 +1,33 @@
-//! What a guest does: one step after another, from a seed.
+//! What a guest does, one step after another, from a seed.
 
-mod demand;
-mod demands;
+mod cloudsuite;
 mod file_server;
 mod phases;
 mod replay;
 mod scan;
+mod staged_program;
 mod step;
 mod usemem;
 mod zipf;
 
 use serde::Deserialize;
 
-use crate::chance::Chance;
+use crate::rng::SimRng;
 use crate::traces::{Trace, TraceError};
 
-pub use demand::Demand;
-pub use demands::{GRAPH_ANALYTICS, IN_MEMORY_ANALYTICS, Pattern, Running, Stage};
-pub use file_server::FileServer;
-pub use phases::{Phase, Phases};
-pub use replay::Replay;
-pub use scan::Scan;
-pub use step::{FileSpan, Kind, Step, Workload};
-pub use usemem::Usemem;
-pub use zipf::ZipfAccess;
+pub use cloudsuite::{
+    GRAPH_ANALYTICS, IN_MEMORY_ANALYTICS, ProgramRuns, ProgramStage, TouchPattern,
+};
+pub use file_server::FileServerWorkload;
+pub use phases::{Phase, PhasedWorkload};
+pub use replay::ReplayWorkload;
+pub use scan::ScanWorkload;
+pub use staged_program::StagedProgram;
+pub use step::{FileSpan, MemoryKind, Workload, WorkloadStep};
+pub use usemem::UsememWorkload;
+pub use zipf::ZipfWorkload;
 
-/// What a scenario says of a workload: one of them, with its knobs.
+/// A workload of a scenario, with its knobs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadSpec {
@@ -40,18 +42,18 @@ pub enum WorkloadSpec {
     /// Whole files, read, written and deleted.
     FileServer(file_server::Spec),
     /// A stand-in for CloudSuite's graph analytics.
-    GraphAnalytics(Running),
+    GraphAnalytics(ProgramRuns),
     /// A stand-in for CloudSuite's in-memory analytics.
-    InMemoryAnalytics(Running),
+    InMemoryAnalytics(ProgramRuns),
     /// The requests of a trace.
     Trace(replay::Spec),
 }
 
 /// Opens the traces that workloads name.
-pub(crate) type Opener<'a> = dyn FnMut(&replay::Spec) -> Result<Trace, TraceError> + 'a;
+pub(crate) type TraceOpener<'a> = dyn FnMut(&replay::Spec) -> Result<Trace, TraceError> + 'a;
 
 impl WorkloadSpec {
-    /// The stretches that it begins by itself, in their order; it may begin many.
+    /// The stretches that it begins by itself, in order. It may begin many.
     pub(crate) fn stretches(&self) -> Box<dyn Iterator<Item = String> + '_> {
         match self {
             WorkloadSpec::Usemem(spec) => Box::new(spec.stretches()),
@@ -68,53 +70,53 @@ impl WorkloadSpec {
         }
     }
 
-    /// The workload itself, with luck of its own.
+    /// Builds the workload with its own random numbers.
     ///
     /// # Errors
     ///
-    /// A trace that cannot be opened.
+    /// A trace cannot be opened.
     pub fn build(
         &self,
-        chance: Chance,
-        open: &mut Opener<'_>,
+        rng: SimRng,
+        open: &mut TraceOpener<'_>,
     ) -> Result<Box<dyn Workload>, TraceError> {
         Ok(match self {
-            WorkloadSpec::Zipf(spec) => Box::new(ZipfAccess::of(spec, chance)),
-            WorkloadSpec::Scan(spec) => Box::new(Scan::of(spec)),
-            WorkloadSpec::Phases(specs) => Box::new(Phases::of(specs, chance, open)?),
-            WorkloadSpec::Usemem(spec) => Box::new(Usemem::of(spec)),
-            WorkloadSpec::FileServer(spec) => Box::new(FileServer::of(spec, chance)),
+            WorkloadSpec::Zipf(spec) => Box::new(ZipfWorkload::of(spec, rng)),
+            WorkloadSpec::Scan(spec) => Box::new(ScanWorkload::of(spec)),
+            WorkloadSpec::Phases(specs) => Box::new(PhasedWorkload::of(specs, rng, open)?),
+            WorkloadSpec::Usemem(spec) => Box::new(UsememWorkload::of(spec)),
+            WorkloadSpec::FileServer(spec) => Box::new(FileServerWorkload::of(spec, rng)),
             WorkloadSpec::GraphAnalytics(running) => {
-                Box::new(Demand::of(&GRAPH_ANALYTICS, running, chance))
+                Box::new(StagedProgram::of(&GRAPH_ANALYTICS, running, rng))
             }
             WorkloadSpec::InMemoryAnalytics(running) => {
-                Box::new(Demand::of(&IN_MEMORY_ANALYTICS, running, chance))
+                Box::new(StagedProgram::of(&IN_MEMORY_ANALYTICS, running, rng))
             }
-            WorkloadSpec::Trace(spec) => Box::new(Replay::of(spec, open(spec)?)),
+            WorkloadSpec::Trace(spec) => Box::new(ReplayWorkload::of(spec, open(spec)?)),
         })
     }
 
-    /// The threads of it that run at once; most workloads have one.
+    /// Builds the threads of the workload that run at once. Most workloads have one.
     ///
     /// # Errors
     ///
-    /// A trace that cannot be opened.
+    /// A trace cannot be opened.
     pub(crate) fn build_threads(
         &self,
-        chance: Chance,
-        open: &mut Opener<'_>,
+        rng: SimRng,
+        open: &mut TraceOpener<'_>,
     ) -> Result<Vec<Box<dyn Workload>>, TraceError> {
         let boxed = |thread| Box::new(thread) as Box<dyn Workload>;
         Ok(match self {
-            WorkloadSpec::FileServer(spec) => FileServer::threads(spec, chance)
+            WorkloadSpec::FileServer(spec) => FileServerWorkload::threads(spec, rng)
                 .into_iter()
                 .map(boxed)
                 .collect(),
-            other => vec![other.build(chance, open)?],
+            other => vec![other.build(rng, open)?],
         })
     }
 
-    /// Itself, or those of its phases.
+    /// The workload itself, or those of its phases.
     pub(crate) fn specs(&self) -> Box<dyn Iterator<Item = &WorkloadSpec> + '_> {
         match self {
             WorkloadSpec::Phases(phases) => {
@@ -124,7 +126,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// The traces that it names, phases included.
+    /// The traces that it names, including those of phases.
     pub fn traces(&self) -> impl Iterator<Item = &replay::Spec> {
         self.specs().filter_map(|spec| match spec {
             WorkloadSpec::Trace(spec) => Some(spec),
@@ -133,7 +135,7 @@ impl WorkloadSpec {
     }
 }
 
-/// The specifications by which scenarios name workloads.
+/// The specifications that scenarios use to name workloads.
 pub mod spec {
     pub use super::file_server::Spec as FileServer;
     pub use super::phases::Spec as Phase;

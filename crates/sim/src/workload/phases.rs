@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
-use super::step::{Step, Workload};
-use super::{Opener, WorkloadSpec};
-use crate::chance::Chance;
+use super::step::{Workload, WorkloadStep};
+use super::{TraceOpener, WorkloadSpec};
+use crate::rng::SimRng;
 use crate::traces::TraceError;
-use crate::virtual_time::{Moment, Nanos};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// One phase: a workload and how long it lasts at most.
 #[derive(Clone, Debug, Deserialize)]
@@ -14,86 +14,88 @@ use crate::virtual_time::{Moment, Nanos};
 pub struct Spec {
     /// Its name in the report.
     pub name: Option<String>,
-    /// How long; without it, until the workload is done.
-    pub lasts: Option<Nanos>,
+    /// How long it lasts. Without it, until the workload is done.
+    pub lasts: Option<VirtualDuration>,
     /// What happens in it.
     pub workload: WorkloadSpec,
 }
 
 impl Spec {
-    /// What the phase of that number, from 1, is called.
+    /// The name of this phase, given its number from 1.
     pub(super) fn title(&self, number: usize) -> String {
         let name = self.name.clone();
         name.unwrap_or_else(|| format!("phase {number}"))
     }
 }
 
-/// A phase made ready.
+/// A phase that is ready to run.
 pub struct Phase {
     /// Its name in the report.
     pub name: String,
     /// How long it lasts at most.
-    pub lasts: Option<Nanos>,
+    pub lasts: Option<VirtualDuration>,
     /// What happens in it.
     pub workload: Box<dyn Workload>,
 }
 
 /// The workload.
-pub struct Phases {
+pub struct PhasedWorkload {
     phases: std::vec::IntoIter<Phase>,
-    current: Option<Running>,
+    current: Option<CurrentPhase>,
 }
 
-struct Running {
+struct CurrentPhase {
     workload: Box<dyn Workload>,
-    until: Moment,
+    until: VirtualInstant,
 }
 
-impl Phases {
-    /// From its phases' knobs.
+impl PhasedWorkload {
+    /// Builds the workload from the knobs of its phases.
     ///
     /// # Errors
     ///
-    /// A trace that cannot be opened.
+    /// A trace cannot be opened.
     pub fn of(
         specs: &[Spec],
-        mut chance: Chance,
-        open: &mut Opener<'_>,
-    ) -> Result<Phases, TraceError> {
+        mut rng: SimRng,
+        open: &mut TraceOpener<'_>,
+    ) -> Result<PhasedWorkload, TraceError> {
         let phase = |(number, spec): (usize, &Spec)| {
             Ok(Phase {
                 name: spec.title(number + 1),
                 lasts: spec.lasts,
-                workload: spec.workload.build(Chance::seeded(chance.bits()), open)?,
+                workload: spec.workload.build(SimRng::seeded(rng.bits()), open)?,
             })
         };
         let phases: Result<Vec<Phase>, TraceError> = specs.iter().enumerate().map(phase).collect();
-        Ok(Phases {
+        Ok(PhasedWorkload {
             phases: phases?.into_iter(),
             current: None,
         })
     }
 
-    fn advance(&mut self, now: Moment) -> Step {
+    fn advance(&mut self, now: VirtualInstant) -> WorkloadStep {
         let Some(phase) = self.phases.next() else {
             self.current = None;
-            return Step::Done;
+            return WorkloadStep::Done;
         };
-        self.current = Some(Running {
+        self.current = Some(CurrentPhase {
             workload: phase.workload,
-            until: phase.lasts.map_or(Moment::NEVER, |lasts| now + lasts),
+            until: phase
+                .lasts
+                .map_or(VirtualInstant::NEVER, |lasts| now + lasts),
         });
-        Step::Begin(phase.name)
+        WorkloadStep::Begin(phase.name)
     }
 }
 
-impl Workload for Phases {
-    fn next(&mut self, now: Moment) -> Result<Step, TraceError> {
+impl Workload for PhasedWorkload {
+    fn next(&mut self, now: VirtualInstant) -> Result<WorkloadStep, TraceError> {
         let Some(current) = self.current.as_mut().filter(|current| now < current.until) else {
             return Ok(self.advance(now));
         };
         match current.workload.next(now)? {
-            Step::Done => Ok(self.advance(now)),
+            WorkloadStep::Done => Ok(self.advance(now)),
             step => Ok(step),
         }
     }

@@ -2,42 +2,44 @@
 
 use serde::Deserialize;
 
-use super::step::{FileSpan, Kind, Step, Workload};
-use crate::chance::mixed;
-use crate::traces::{Access, Columns, EXTENT_PAGES, Op, Space, Trace, TraceError};
-use crate::virtual_time::Moment;
+use super::step::{FileSpan, MemoryKind, Workload, WorkloadStep};
+use crate::rng::mixed;
+use crate::traces::{
+    AddressSpace, CsvColumns, EXTENT_PAGES, PageOp, Trace, TraceError, TraceRequest,
+};
+use crate::virtual_time::VirtualInstant;
 
-/// Which trace, and how it is replayed.
+/// A trace, and how it is replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// The file.
     pub file: String,
-    /// Its format, by name; recognised by the file's name where it is not given.
+    /// The name of its format. Without it, the file's name tells the format.
     pub format: Option<String>,
     /// Which columns of a CSV hold what.
     #[serde(default)]
-    pub columns: Columns,
+    pub columns: CsvColumns,
     /// At the trace's own times, or one request after another.
     #[serde(default)]
-    pub pace: Pace,
-    /// The memory that its pages are.
+    pub pace: ReplayPace,
+    /// The kind of memory that its pages are.
     #[serde(default)]
-    pub memory: Kind,
-    /// Requests at most.
+    pub memory: MemoryKind,
+    /// The most requests.
     #[serde(default = "all")]
     pub operations: u64,
 }
 
 impl Spec {
-    /// All of a file's requests, one after another, as file pages.
+    /// A spec for all of a file's requests, one after another, as file pages.
     pub fn of_file(file: &str, format: Option<String>) -> Spec {
         Spec {
             file: file.to_owned(),
             format,
-            columns: Columns::default(),
-            pace: Pace::default(),
-            memory: Kind::default(),
+            columns: CsvColumns::default(),
+            pace: ReplayPace::default(),
+            memory: MemoryKind::default(),
             operations: all(),
         }
     }
@@ -50,8 +52,8 @@ fn all() -> u64 {
 /// When a request is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Pace {
-    /// As soon as the one before it is done.
+pub enum ReplayPace {
+    /// As soon as the previous one is done.
     #[default]
     Closed,
     /// Not before its time in the trace.
@@ -60,21 +62,21 @@ pub enum Pace {
 
 /// The workload.
 #[derive(Debug)]
-pub struct Replay {
+pub struct ReplayWorkload {
     trace: Trace,
-    pace: Pace,
-    memory: Kind,
+    pace: ReplayPace,
+    memory: MemoryKind,
     left: u64,
     /// When it began.
-    start: Option<Moment>,
+    start: Option<VirtualInstant>,
     /// What is left of the request.
-    current: Option<Access>,
+    current: Option<TraceRequest>,
 }
 
-impl Replay {
+impl ReplayWorkload {
     /// Replays `trace` as the spec says.
-    pub fn of(spec: &Spec, trace: Trace) -> Replay {
-        Replay {
+    pub fn of(spec: &Spec, trace: Trace) -> ReplayWorkload {
+        ReplayWorkload {
             trace,
             pace: spec.pace,
             memory: spec.memory,
@@ -85,12 +87,11 @@ impl Replay {
     }
 
     /// The next piece of a request: a page of anonymous memory, or a run of pages in one object.
-    fn piece(&mut self, access: Access) -> Step {
-        let write = access.op == Op::Write;
+    fn piece(&mut self, access: TraceRequest) -> WorkloadStep {
         let count = match (self.memory, access.space) {
-            (Kind::Anonymous, _) => 1,
-            (Kind::File, Space::Objects) => access.count,
-            (Kind::File, Space::Device) => access.count.min(left_in_extent(access)),
+            (MemoryKind::Anonymous, _) => 1,
+            (MemoryKind::File, AddressSpace::Objects) => access.count,
+            (MemoryKind::File, AddressSpace::Device) => access.count.min(left_in_extent(access)),
         };
         self.current = rest(access, count);
         let span = FileSpan {
@@ -99,33 +100,33 @@ impl Replay {
             count,
             end: access.page.index.saturating_add(count),
         };
-        match (self.memory, write) {
-            (Kind::Anonymous, write) => Step::Touch {
+        match (self.memory, access.op) {
+            (MemoryKind::Anonymous, op) => WorkloadStep::Touch {
                 page: anonymous(access),
-                write,
+                op,
             },
-            (Kind::File, true) => Step::Write(span),
-            (Kind::File, false) => Step::Read(span),
+            (MemoryKind::File, PageOp::Write) => WorkloadStep::Write(span),
+            (MemoryKind::File, PageOp::Read) => WorkloadStep::Read(span),
         }
     }
 }
 
-fn left_in_extent(access: Access) -> u32 {
+fn left_in_extent(access: TraceRequest) -> u32 {
     EXTENT_PAGES as u32 - access.page.index % EXTENT_PAGES as u32
 }
 
-/// An address for a page: extents lie side by side, objects anywhere.
-fn anonymous(access: Access) -> u64 {
+/// The address of a page. Extents lie side by side, objects anywhere.
+fn anonymous(access: TraceRequest) -> u64 {
     let start = match access.space {
-        Space::Device => access.page.object.wrapping_mul(EXTENT_PAGES),
-        Space::Objects => mixed(access.page.object),
+        AddressSpace::Device => access.page.object.wrapping_mul(EXTENT_PAGES),
+        AddressSpace::Objects => mixed(access.page.object),
     };
     start.wrapping_add(u64::from(access.page.index))
 }
 
-/// What follows the first `done` pages; a run that leaves its extent goes on in the next.
-fn rest(mut access: Access, done: u32) -> Option<Access> {
-    let leaves = access.space == Space::Device && done == left_in_extent(access);
+/// What follows the first `done` pages. A run that leaves its extent goes on in the next.
+fn rest(mut access: TraceRequest, done: u32) -> Option<TraceRequest> {
+    let leaves = access.space == AddressSpace::Device && done == left_in_extent(access);
     access.count -= done;
     access.page.index = access.page.index.saturating_add(done);
     if leaves {
@@ -135,24 +136,24 @@ fn rest(mut access: Access, done: u32) -> Option<Access> {
     (access.count > 0).then_some(access)
 }
 
-impl Workload for Replay {
-    fn next(&mut self, now: Moment) -> Result<Step, TraceError> {
+impl Workload for ReplayWorkload {
+    fn next(&mut self, now: VirtualInstant) -> Result<WorkloadStep, TraceError> {
         let start = *self.start.get_or_insert(now);
         if let Some(access) = self.current {
             return Ok(self.piece(access));
         }
         if self.left == 0 {
-            return Ok(Step::Done);
+            return Ok(WorkloadStep::Done);
         }
         self.left -= 1;
         let Some(access) = self.trace.next().transpose()? else {
             self.left = 0;
-            return Ok(Step::Done);
+            return Ok(WorkloadStep::Done);
         };
-        let due = start + access.at.since(Moment::START);
-        if self.pace == Pace::Recorded && due > now {
+        let due = start + access.at.since(VirtualInstant::START);
+        if self.pace == ReplayPace::Recorded && due > now {
             self.current = Some(access);
-            return Ok(Step::Until(due));
+            return Ok(WorkloadStep::Until(due));
         }
         Ok(self.piece(access))
     }

@@ -3,26 +3,26 @@
 use serde::Deserialize;
 use sublet_types::{Bytes, Pages};
 
-use super::step::{Kind, Step, Workload};
-use crate::traces::TraceError;
-use crate::virtual_time::{Moment, Nanos};
-use crate::within;
+use super::step::{MemoryKind, Workload, WorkloadStep};
+use crate::bounds;
+use crate::traces::{PageOp, TraceError};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// Knobs of the scan.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
-    /// What is scanned.
-    #[serde(deserialize_with = "within::some")]
+    /// How much is scanned.
+    #[serde(deserialize_with = "bounds::some")]
     pub size: Bytes,
-    /// How often.
+    /// How often it is scanned.
     pub passes: u64,
     /// Whether pages are written instead of read.
     pub write: bool,
-    /// Which memory.
-    pub memory: Kind,
+    /// The kind of memory.
+    pub memory: MemoryKind,
     /// Time between pages.
-    pub think: Nanos,
+    pub think: VirtualDuration,
 }
 
 impl Default for Spec {
@@ -31,15 +31,15 @@ impl Default for Spec {
             size: Bytes::mib(64),
             passes: 1,
             write: false,
-            memory: Kind::File,
-            think: Nanos::default(),
+            memory: MemoryKind::File,
+            think: VirtualDuration::default(),
         }
     }
 }
 
 /// A scan over a device or over memory.
 #[derive(Debug)]
-pub struct Scan {
+pub struct ScanWorkload {
     spec: Spec,
     pages: u64,
     /// Pages done, over all passes.
@@ -47,10 +47,10 @@ pub struct Scan {
     thinks: bool,
 }
 
-impl Scan {
-    /// From its knobs.
-    pub fn of(spec: &Spec) -> Scan {
-        Scan {
+impl ScanWorkload {
+    /// A scan with these knobs.
+    pub fn of(spec: &Spec) -> ScanWorkload {
+        ScanWorkload {
             pages: Pages::of(spec.size).0.max(1),
             done: 0,
             thinks: false,
@@ -59,18 +59,22 @@ impl Scan {
     }
 }
 
-impl Workload for Scan {
-    fn next(&mut self, _: Moment) -> Result<Step, TraceError> {
+impl Workload for ScanWorkload {
+    fn next(&mut self, _: VirtualInstant) -> Result<WorkloadStep, TraceError> {
         if self.thinks {
             self.thinks = false;
-            return Ok(Step::Compute(self.spec.think));
+            return Ok(WorkloadStep::Compute(self.spec.think));
         }
         if self.done >= self.pages.saturating_mul(self.spec.passes) {
-            return Ok(Step::Done);
+            return Ok(WorkloadStep::Done);
         }
         let page = self.done % self.pages;
         self.done += 1;
-        self.thinks = self.spec.think > Nanos::default();
-        Ok(self.spec.memory.touch(page, self.spec.write))
+        self.thinks = self.spec.think > VirtualDuration::default();
+        let op = match self.spec.write {
+            true => PageOp::Write,
+            false => PageOp::Read,
+        };
+        Ok(self.spec.memory.access_step(page, op))
     }
 }

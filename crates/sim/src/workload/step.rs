@@ -1,23 +1,23 @@
-//! What a guest does next, and who says it.
+//! What a guest does next, and the source of its steps.
 
 use serde::Deserialize;
 
-use crate::traces::{TraceError, TracePage};
-use crate::virtual_time::{Moment, Nanos};
+use crate::traces::{PageOp, TraceError, TracePage};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// One thing that a guest does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// It computes for so long.
-    Compute(Nanos),
-    /// It waits until then.
-    Until(Moment),
+pub enum WorkloadStep {
+    /// It computes for this long.
+    Compute(VirtualDuration),
+    /// It waits until this instant.
+    Until(VirtualInstant),
     /// It touches a page of anonymous memory.
     Touch {
-        /// Which.
+        /// The page.
         page: u64,
-        /// Whether it writes to it.
-        write: bool,
+        /// Whether it reads it or writes to it.
+        op: PageOp,
     },
     /// It frees anonymous memory.
     Release {
@@ -32,12 +32,12 @@ pub enum Step {
     Write(FileSpan),
     /// It deletes a file.
     Delete {
-        /// Which.
+        /// The file.
         object: u64,
-        /// Pages of it.
+        /// The number of its pages.
         pages: u32,
     },
-    /// A stretch begins whose running time is of interest; it ends where the next one begins.
+    /// A stretch begins whose running time is of interest. It ends where the next one begins.
     Begin(String),
     /// The stretch ends.
     End,
@@ -52,9 +52,9 @@ pub struct FileSpan {
     pub object: u64,
     /// The first page.
     pub from: u32,
-    /// Pages.
+    /// The number of pages.
     pub count: u32,
-    /// Where the file ends: read-ahead goes no farther.
+    /// Where the file ends. Read-ahead goes no farther.
     pub end: u32,
 }
 
@@ -67,23 +67,23 @@ impl FileSpan {
 
 /// A source of steps.
 pub trait Workload {
-    /// The next step, at `now`. After [`Step::Done`] there is no other.
+    /// Returns the next step at `now`. After [`WorkloadStep::Done`] there is no other.
     ///
     /// # Errors
     ///
-    /// A trace that cannot be read on.
-    fn next(&mut self, now: Moment) -> Result<Step, TraceError>;
+    /// A trace cannot be read any farther.
+    fn next(&mut self, now: VirtualInstant) -> Result<WorkloadStep, TraceError>;
 
-    /// Whether requests come at times of their own now: the next one does not wait until this one is done.
+    /// Whether requests now come at their own times, so that the next one does not wait until this one is done.
     fn is_open(&self) -> bool {
         false
     }
 }
 
-/// Which memory a generator touches.
+/// The kind of memory that a generator touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum MemoryKind {
     /// Pages of files, on the disk from the beginning.
     #[default]
     File,
@@ -91,9 +91,9 @@ pub enum Kind {
     Anonymous,
 }
 
-impl Kind {
-    /// A touch of page number `page`, in a device of 2 MiB extents where it is of files.
-    pub(super) fn touch(self, page: u64, write: bool) -> Step {
+impl MemoryKind {
+    /// The step that accesses page number `page`. For files, the page lies in a device of 2 MiB extents.
+    pub(super) fn access_step(self, page: u64, op: PageOp) -> WorkloadStep {
         let TracePage { object, index } = TracePage::of_device(page);
         let span = FileSpan {
             object,
@@ -101,10 +101,10 @@ impl Kind {
             count: 1,
             end: index + 1,
         };
-        match (self, write) {
-            (Kind::Anonymous, write) => Step::Touch { page, write },
-            (Kind::File, true) => Step::Write(span),
-            (Kind::File, false) => Step::Read(span),
+        match (self, op) {
+            (MemoryKind::Anonymous, op) => WorkloadStep::Touch { page, op },
+            (MemoryKind::File, PageOp::Write) => WorkloadStep::Write(span),
+            (MemoryKind::File, PageOp::Read) => WorkloadStep::Read(span),
         }
     }
 }

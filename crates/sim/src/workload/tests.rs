@@ -1,13 +1,16 @@
 use super::*;
-use crate::traces::{Access, Op, Space, TracePage};
-use crate::virtual_time::Moment;
+use crate::traces::{AddressSpace, PageOp, TracePage, TraceRequest};
+use crate::virtual_time::VirtualInstant;
 use sublet_types::Bytes;
 
-fn steps(workload: &mut dyn Workload, most: usize) -> Vec<Step> {
+fn steps(workload: &mut dyn Workload, most: usize) -> Vec<WorkloadStep> {
     let mut steps = Vec::new();
     while steps.len() < most {
-        match workload.next(Moment::START).expect("no trace is read") {
-            Step::Done => break,
+        match workload
+            .next(VirtualInstant::START)
+            .expect("no trace is read")
+        {
+            WorkloadStep::Done => break,
             step => steps.push(step),
         }
     }
@@ -26,7 +29,7 @@ fn spec(toml: &str) -> WorkloadSpec {
 fn built(toml: &str, seed: u64) -> Box<dyn Workload> {
     let mut open = |_: &replay::Spec| Ok(Trace::of([]));
     spec(toml)
-        .build(Chance::seeded(seed), &mut open)
+        .build(SimRng::seeded(seed), &mut open)
         .expect("it opens")
 }
 
@@ -61,7 +64,7 @@ fn zipf_scatters_ranks_over_all_records() {
     let toml = "[workload.zipf]\nsize = \"4MiB\"\noperations = 200000\nexponent = 0.5";
     let mut seen = vec![0u32; 1024];
     for step in steps(built(toml, 3).as_mut(), usize::MAX) {
-        let Step::Read(span) = step else {
+        let WorkloadStep::Read(span) = step else {
             panic!("{step:?}")
         };
         seen[(span.object * 512) as usize + span.from as usize] += 1;
@@ -79,20 +82,20 @@ fn requests_that_arrive_come_at_times_of_their_own_and_are_the_same_requests() {
     let toml = "[workload.zipf]\nsize = \"4MiB\"\noperations = 4000\narrivals = \"50/s\"";
     let mut open = built(toml, 3);
     assert!(open.is_open() && !built(EVERY[0], 3).is_open());
-    let mut now = Moment::START;
+    let mut now = VirtualInstant::START;
     let mut requests = Vec::new();
     loop {
         match open.next(now).expect("no trace is read") {
-            Step::Until(arrival) => {
+            WorkloadStep::Until(arrival) => {
                 assert!(arrival >= now);
                 now = arrival;
             }
-            Step::Done => break,
+            WorkloadStep::Done => break,
             request => requests.push((now, request)),
         }
     }
     assert_eq!(requests.len(), 4_000);
-    // Four thousand gaps of 20 ms, each off by as much in the deviation: 80 s, within four deviations of 1.26 s.
+    // Four thousand gaps of 20 ms, with a deviation of as much each: 80 s, within four deviations of 1.26 s.
     assert!((now.secs() - 80.0).abs() < 5.1, "{}", now.secs());
     assert!(requests.windows(2).all(|pair| pair[0].0 <= pair[1].0));
 }
@@ -105,19 +108,19 @@ fn usemem_writes_then_reads_all_it_has_at_every_size() {
         passes_at_most: 1,
         ..usemem::Spec::default()
     };
-    let steps = steps(&mut Usemem::of(&spec), 1000);
-    let touches: Vec<(u64, bool)> = steps
+    let steps = steps(&mut UsememWorkload::of(&spec), 1000);
+    let touches: Vec<(u64, PageOp)> = steps
         .iter()
         .filter_map(|step| match step {
-            Step::Touch { page, write } => Some((*page, *write)),
+            WorkloadStep::Touch { page, op } => Some((*page, *op)),
             _ => None,
         })
         .collect();
-    let pass = |pages: u64, write| (0..pages).map(move |page| (page, write));
-    let expected: Vec<(u64, bool)> = pass(2, true)
-        .chain(pass(2, false))
-        .chain(pass(4, true))
-        .chain(pass(4, false))
+    let pass = |pages: u64, op| (0..pages).map(move |page| (page, op));
+    let expected: Vec<(u64, PageOp)> = pass(2, PageOp::Write)
+        .chain(pass(2, PageOp::Read))
+        .chain(pass(4, PageOp::Write))
+        .chain(pass(4, PageOp::Read))
         .collect();
     assert_eq!(touches, expected);
 }
@@ -131,20 +134,20 @@ fn a_file_server_reads_whole_files_in_pieces_and_makes_deleted_ones_anew() {
         delete_share: 0.1,
         ..file_server::Spec::default()
     };
-    let mut server = FileServer::of(&spec, Chance::seeded(9));
+    let mut server = FileServerWorkload::of(&spec, SimRng::seeded(9));
     let mut deleted = [false; 10];
     let mut next = [0u32; 10];
     for step in steps(&mut server, usize::MAX) {
         match step {
-            Step::Delete { object, pages } => {
+            WorkloadStep::Delete { object, pages } => {
                 assert!(pages > 0 && !deleted[object as usize]);
                 deleted[object as usize] = true;
             }
-            Step::Read(span) | Step::Write(span) => {
+            WorkloadStep::Read(span) | WorkloadStep::Write(span) => {
                 let file = span.object as usize;
                 assert_eq!(span.from, next[file]);
                 assert!(span.count <= 8 && span.from + span.count <= span.end);
-                assert!(!deleted[file] || matches!(step, Step::Write(_)));
+                assert!(!deleted[file] || matches!(step, WorkloadStep::Write(_)));
                 next[file] = (span.from + span.count) % span.end;
                 deleted[file] &= next[file] != 0;
             }
@@ -159,7 +162,7 @@ fn log_normal_sizes_have_the_mean_that_was_asked_for() {
         files: 20_000,
         ..file_server::Spec::default()
     };
-    let server = FileServer::of(&spec, Chance::seeded(1));
+    let server = FileServerWorkload::of(&spec, SimRng::seeded(1));
     let mean = server.footprint() as f64 / 20_000.0;
     assert!((mean - 64.0).abs() < 3.0, "{mean}");
 }
@@ -169,20 +172,20 @@ fn stand_ins_grow_shrink_and_free_everything_at_the_end() {
     for stages in [&GRAPH_ANALYTICS[..], &IN_MEMORY_ANALYTICS[..]] {
         assert!(stages.iter().all(|stage| stage.memory > Bytes::ZERO));
     }
-    let running = Running {
+    let running = ProgramRuns {
         scale: 0.01,
-        ..Running::default()
+        ..ProgramRuns::default()
     };
-    let mut demand = Demand::of(&GRAPH_ANALYTICS, &running, Chance::seeded(4));
+    let mut demand = StagedProgram::of(&GRAPH_ANALYTICS, &running, SimRng::seeded(4));
     let steps = steps(&mut demand, usize::MAX);
     let mut owned = 0;
     for step in &steps {
         match step {
-            Step::Touch { page, write } => {
-                assert!(*page < owned || (*page == owned && *write));
+            WorkloadStep::Touch { page, op } => {
+                assert!(*page < owned || (*page == owned && *op == PageOp::Write));
                 owned = owned.max(page + 1);
             }
-            Step::Release { from, count } => {
+            WorkloadStep::Release { from, count } => {
                 assert_eq!(from + count, owned);
                 owned = *from;
             }
@@ -190,8 +193,8 @@ fn stand_ins_grow_shrink_and_free_everything_at_the_end() {
         }
     }
     assert_eq!(owned, 0);
-    assert_eq!(steps.first(), Some(&Step::Begin("run 1".into())));
-    assert_eq!(steps.last(), Some(&Step::End));
+    assert_eq!(steps.first(), Some(&WorkloadStep::Begin("run 1".into())));
+    assert_eq!(steps.last(), Some(&WorkloadStep::End));
 }
 
 #[test]
@@ -200,39 +203,43 @@ fn phases_change_when_their_time_is_over_or_their_work_is_done() {
                 workload = { scan = { size = \"1MiB\", passes = 1000 } }\n\
                 [[workload.phases]]\nworkload = { scan = { size = \"8KiB\" } }";
     let mut phases = built(toml, 0);
-    let mut at = |secs: u64| phases.next(Moment(secs * 1_000_000_000)).expect("no trace");
-    assert_eq!(at(0), Step::Begin("one".into()));
-    assert!(matches!(at(9), Step::Read(_)));
-    assert_eq!(at(10), Step::Begin("phase 2".into()));
-    assert!(matches!(at(10), Step::Read(_)));
-    assert!(matches!(at(10), Step::Read(_)));
-    assert_eq!(at(10), Step::Done);
-    assert_eq!(at(10), Step::Done);
+    let mut at = |secs: u64| {
+        phases
+            .next(VirtualInstant(secs * 1_000_000_000))
+            .expect("no trace")
+    };
+    assert_eq!(at(0), WorkloadStep::Begin("one".into()));
+    assert!(matches!(at(9), WorkloadStep::Read(_)));
+    assert_eq!(at(10), WorkloadStep::Begin("phase 2".into()));
+    assert!(matches!(at(10), WorkloadStep::Read(_)));
+    assert!(matches!(at(10), WorkloadStep::Read(_)));
+    assert_eq!(at(10), WorkloadStep::Done);
+    assert_eq!(at(10), WorkloadStep::Done);
 }
 
-fn access(page: TracePage, space: Space, count: u32, secs: u64) -> Access {
-    Access {
-        at: Moment(secs * 1_000_000_000),
+fn access(page: TracePage, space: AddressSpace, count: u32, secs: u64) -> TraceRequest {
+    TraceRequest {
+        at: VirtualInstant(secs * 1_000_000_000),
         page,
         space,
         count,
-        op: Op::Read,
+        op: PageOp::Read,
     }
 }
 
-fn replay(accesses: Vec<Access>, knobs: &str) -> Replay {
+fn replay(accesses: Vec<TraceRequest>, knobs: &str) -> ReplayWorkload {
     let WorkloadSpec::Trace(spec) = spec(&format!("[workload.trace]\nfile = \"a.lis\"\n{knobs}"))
     else {
         panic!("a trace")
     };
-    Replay::of(&spec, Trace::of(accesses))
+    ReplayWorkload::of(&spec, Trace::of(accesses))
 }
 
 #[test]
 fn a_run_over_the_end_of_an_extent_goes_on_in_the_next() {
-    let run = access(TracePage::of_device(510), Space::Device, 4, 0);
+    let run = access(TracePage::of_device(510), AddressSpace::Device, 4, 0);
     let read = |object, from, count, end| {
-        Step::Read(FileSpan {
+        WorkloadStep::Read(FileSpan {
             object,
             from,
             count,
@@ -246,7 +253,7 @@ fn a_run_over_the_end_of_an_extent_goes_on_in_the_next() {
             object: 7,
             index: 0,
         },
-        Space::Objects,
+        AddressSpace::Objects,
         600,
         0,
     );
@@ -255,8 +262,11 @@ fn a_run_over_the_end_of_an_extent_goes_on_in_the_next() {
         [read(7, 0, 600, 600)]
     );
     let found = steps(&mut replay(vec![run], "memory = \"anonymous\""), 100);
-    let pages: Vec<Step> = (510..514)
-        .map(|page| Step::Touch { page, write: false })
+    let pages: Vec<WorkloadStep> = (510..514)
+        .map(|page| WorkloadStep::Touch {
+            page,
+            op: PageOp::Read,
+        })
         .collect();
     assert_eq!(found, pages);
 }
@@ -265,14 +275,14 @@ fn a_run_over_the_end_of_an_extent_goes_on_in_the_next() {
 fn a_trace_at_its_own_pace_waits_for_its_times() {
     let page = TracePage::of_device(1);
     let accesses = vec![
-        access(page, Space::Device, 1, 0),
-        access(page, Space::Device, 1, 5),
+        access(page, AddressSpace::Device, 1, 0),
+        access(page, AddressSpace::Device, 1, 5),
     ];
     let mut replay = replay(accesses, "pace = \"recorded\"\noperations = 2");
-    let start = Moment(1_000_000_000);
-    assert!(matches!(replay.next(start), Ok(Step::Read(_))));
-    let due = Moment(6_000_000_000);
-    assert!(matches!(replay.next(start), Ok(Step::Until(at)) if at == due));
-    assert!(matches!(replay.next(due), Ok(Step::Read(_))));
-    assert!(matches!(replay.next(due), Ok(Step::Done)));
+    let start = VirtualInstant(1_000_000_000);
+    assert!(matches!(replay.next(start), Ok(WorkloadStep::Read(_))));
+    let due = VirtualInstant(6_000_000_000);
+    assert!(matches!(replay.next(start), Ok(WorkloadStep::Until(at)) if at == due));
+    assert!(matches!(replay.next(due), Ok(WorkloadStep::Read(_))));
+    assert!(matches!(replay.next(due), Ok(WorkloadStep::Done)));
 }

@@ -1,30 +1,30 @@
-//! SmarTmem's micro-benchmark (§IV): memory grows in steps of 128 MB to 1 GB; after each step all of it is
-//! traversed linearly, writing and reading.
+//! SmarTmem's micro-benchmark (§IV). Memory grows in steps of 128 MB to 1 GB. After each step all of it is traversed
+//! linearly, writing and reading.
 
 use serde::Deserialize;
 use sublet_types::{Bytes, Pages};
 
-use super::step::{Step, Workload};
-use crate::traces::TraceError;
-use crate::virtual_time::{Moment, Nanos};
-use crate::within;
+use super::step::{Workload, WorkloadStep};
+use crate::bounds;
+use crate::traces::{PageOp, TraceError};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
-/// Knobs of usemem; the defaults are the paper's, the time a page takes is ours.
+/// Knobs of usemem. The defaults are the paper's, but the time per page is ours.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// By how much it grows.
-    #[serde(deserialize_with = "within::some")]
+    #[serde(deserialize_with = "bounds::some")]
     pub step: Bytes,
-    /// Up to where.
-    #[serde(deserialize_with = "within::some")]
+    /// The most memory.
+    #[serde(deserialize_with = "bounds::some")]
     pub most: Bytes,
-    /// Traversals after each step: of each, one writes and one reads.
+    /// Traversals after each step. Each consists of one that writes and one that reads.
     pub passes: u32,
-    /// Traversals at the end; the paper's goes on until it is stopped.
+    /// Traversals at the end. The paper's program goes on until it is stopped.
     pub passes_at_most: u32,
-    /// Computing time a page.
-    pub work: Nanos,
+    /// Computing time per page.
+    pub work: VirtualDuration,
 }
 
 /// A page is written and read word by word: 4 KiB at some 400 MB/s, in a nested guest, take about 10 µs.
@@ -35,7 +35,7 @@ impl Default for Spec {
             most: Bytes::gib(1),
             passes: 1,
             passes_at_most: 4,
-            work: Nanos::micros(10),
+            work: VirtualDuration::micros(10),
         }
     }
 }
@@ -45,34 +45,34 @@ impl Spec {
         Pages::of(self.step).0.max(1)
     }
 
-    /// What its stretches are called.
+    /// The names of its stretches.
     pub(super) fn stretches(&self) -> impl Iterator<Item = String> + use<> {
         let (step, most) = (self.step_pages(), Pages::of(self.most).0);
         (1..=most.div_ceil(step)).map(move |steps| title((steps * step).min(most)))
     }
 }
 
-/// What the stretch with so many pages is called.
+/// The name of the stretch with this many pages.
 fn title(pages: u64) -> String {
     format!("{} MiB", pages >> 8)
 }
 
 /// The workload.
 #[derive(Debug)]
-pub struct Usemem {
+pub struct UsememWorkload {
     spec: Spec,
     /// Pages that it has now.
     pages: u64,
-    /// Traversals left of what it has, half passes: even ones write.
+    /// Half passes left over what it has. Even ones write.
     halves: u32,
     page: u64,
     works: bool,
 }
 
-impl Usemem {
-    /// From its knobs.
-    pub fn of(spec: &Spec) -> Usemem {
-        Usemem {
+impl UsememWorkload {
+    /// A workload with these knobs.
+    pub fn of(spec: &Spec) -> UsememWorkload {
+        UsememWorkload {
             spec: spec.clone(),
             pages: 0,
             halves: 0,
@@ -81,10 +81,10 @@ impl Usemem {
         }
     }
 
-    fn grow(&mut self) -> Step {
+    fn grow(&mut self) -> WorkloadStep {
         let most = Pages::of(self.spec.most).0;
         if self.pages >= most {
-            return Step::Done;
+            return WorkloadStep::Done;
         }
         self.pages = (self.pages + self.spec.step_pages()).min(most);
         let passes = match self.pages == most {
@@ -93,22 +93,25 @@ impl Usemem {
         };
         self.halves = passes.max(1).saturating_mul(2);
         self.page = 0;
-        Step::Begin(title(self.pages))
+        WorkloadStep::Begin(title(self.pages))
     }
 }
 
-impl Workload for Usemem {
-    fn next(&mut self, _: Moment) -> Result<Step, TraceError> {
+impl Workload for UsememWorkload {
+    fn next(&mut self, _: VirtualInstant) -> Result<WorkloadStep, TraceError> {
         if self.works {
             self.works = false;
-            return Ok(Step::Compute(self.spec.work));
+            return Ok(WorkloadStep::Compute(self.spec.work));
         }
         if self.halves == 0 {
             return Ok(self.grow());
         }
-        let step = Step::Touch {
+        let step = WorkloadStep::Touch {
             page: self.page,
-            write: self.halves.is_multiple_of(2),
+            op: match self.halves.is_multiple_of(2) {
+                true => PageOp::Write,
+                false => PageOp::Read,
+            },
         };
         self.works = true;
         self.page += 1;

@@ -3,37 +3,37 @@
 use serde::Deserialize;
 use sublet_types::{Bytes, Pages};
 
-use super::step::{FileSpan, Kind, Step, Workload};
-use crate::chance::{Chance, Zipf};
+use super::step::{FileSpan, MemoryKind, Workload, WorkloadStep};
+use crate::bounds;
 use crate::rate::Rate;
-use crate::traces::TraceError;
-use crate::virtual_time::{Moment, Nanos};
-use crate::within;
+use crate::rng::{SimRng, Zipf};
+use crate::traces::{PageOp, TraceError};
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// Knobs of the Zipf workload.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
-    /// What all records take together.
-    #[serde(deserialize_with = "within::some")]
+    /// The size of all records together.
+    #[serde(deserialize_with = "bounds::some")]
     pub size: Bytes,
-    /// What a record takes: a file of its own where it is more than a page. Only files have larger ones.
-    #[serde(deserialize_with = "within::some")]
+    /// The size of a record. A record of more than a page is a file of its own. Only files have larger records.
+    #[serde(deserialize_with = "bounds::some")]
     pub record: Bytes,
-    /// The law's exponent: 0 is uniform, 0.8 is Mortar's web load, 0.99 is YCSB's.
-    #[serde(deserialize_with = "within::exponent")]
+    /// The law's exponent: 0 is uniform, 0.8 is Mortar's web load, and 0.99 is YCSB's.
+    #[serde(deserialize_with = "bounds::exponent")]
     pub exponent: f64,
-    /// Accesses in all.
-    #[serde(deserialize_with = "within::some")]
+    /// The total number of accesses.
+    #[serde(deserialize_with = "bounds::some")]
     pub operations: u64,
-    /// Of these, the share that writes.
-    #[serde(deserialize_with = "within::share")]
+    /// The share of them that writes.
+    #[serde(deserialize_with = "bounds::share")]
     pub write_share: f64,
-    /// Which memory.
-    pub memory: Kind,
+    /// The kind of memory.
+    pub memory: MemoryKind,
     /// Time between accesses.
-    pub think: Nanos,
-    /// Accesses come this often, whether those before them are done or not.
+    pub think: VirtualDuration,
+    /// Accesses come this often, whether or not those before them are done.
     pub arrivals: Option<Rate>,
 }
 
@@ -45,54 +45,54 @@ impl Default for Spec {
             exponent: 0.8,
             operations: 100_000,
             write_share: 0.0,
-            memory: Kind::File,
-            think: Nanos::default(),
+            memory: MemoryKind::File,
+            think: VirtualDuration::default(),
             arrivals: None,
         }
     }
 }
 
-/// Accesses to records by Zipf's law; neighbours in rank are not neighbours in place.
+/// Accesses to records by Zipf's law. Records that are neighbours in rank are not neighbours in place.
 #[derive(Debug)]
-pub struct ZipfAccess {
+pub struct ZipfWorkload {
     spec: Spec,
     record_pages: u32,
-    records: Scattering,
+    records: Permutation,
     law: Zipf,
-    chance: Chance,
+    rng: SimRng,
     left: u64,
     pauses: bool,
 }
 
-impl ZipfAccess {
-    /// From its knobs.
-    pub fn of(spec: &Spec, chance: Chance) -> ZipfAccess {
+impl ZipfWorkload {
+    /// A workload with these knobs.
+    pub fn of(spec: &Spec, rng: SimRng) -> ZipfWorkload {
         let record_pages = Pages::of(spec.record).0.clamp(1, 1 << 20) as u32;
         let records = (Pages::of(spec.size).0 / u64::from(record_pages)).max(1);
-        ZipfAccess {
+        ZipfWorkload {
             record_pages,
-            records: Scattering::over(records),
+            records: Permutation::over(records),
             law: Zipf::of(records, spec.exponent),
-            chance,
+            rng,
             left: spec.operations,
             pauses: spec.arrivals.is_some(),
             spec: spec.clone(),
         }
     }
 
-    /// What passes before the next access, if anything does.
-    fn pause(&mut self, now: Moment) -> Step {
+    /// The pause before the next access, if there is one.
+    fn pause(&mut self, now: VirtualInstant) -> WorkloadStep {
         match self.spec.arrivals {
-            Some(arrivals) => Step::Until(now + arrivals.gap(&mut self.chance)),
-            None => Step::Compute(self.spec.think),
+            Some(arrivals) => WorkloadStep::Until(now + arrivals.gap(&mut self.rng)),
+            None => WorkloadStep::Compute(self.spec.think),
         }
     }
 
-    fn access(&mut self) -> Step {
-        let record = self.records.place_of(self.law.draw(&mut self.chance));
-        let write = self.chance.happens(self.spec.write_share);
+    fn access(&mut self) -> WorkloadStep {
+        let record = self.records.place_of(self.law.draw(&mut self.rng));
+        let op = PageOp::drawn(self.spec.write_share, &mut self.rng);
         if self.record_pages == 1 {
-            return self.spec.memory.touch(record, write);
+            return self.spec.memory.access_step(record, op);
         }
         let span = FileSpan {
             object: record,
@@ -100,23 +100,23 @@ impl ZipfAccess {
             count: self.record_pages,
             end: self.record_pages,
         };
-        match write {
-            true => Step::Write(span),
-            false => Step::Read(span),
+        match op {
+            PageOp::Write => WorkloadStep::Write(span),
+            PageOp::Read => WorkloadStep::Read(span),
         }
     }
 }
 
-impl Workload for ZipfAccess {
-    fn next(&mut self, now: Moment) -> Result<Step, TraceError> {
+impl Workload for ZipfWorkload {
+    fn next(&mut self, now: VirtualInstant) -> Result<WorkloadStep, TraceError> {
         if std::mem::take(&mut self.pauses) {
             return Ok(self.pause(now));
         }
         if self.left == 0 {
-            return Ok(Step::Done);
+            return Ok(WorkloadStep::Done);
         }
         self.left -= 1;
-        self.pauses = self.is_open() || self.spec.think > Nanos::default();
+        self.pauses = self.is_open() || self.spec.think > VirtualDuration::default();
         Ok(self.access())
     }
 
@@ -125,21 +125,21 @@ impl Workload for ZipfAccess {
     }
 }
 
-/// A permutation of `0..places` that tears neighbours apart: a step of about the golden section.
+/// A permutation of `0..places` that moves neighbours apart, in steps of about the golden section.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scattering {
+pub(super) struct Permutation {
     places: u64,
     stride: u64,
 }
 
-impl Scattering {
-    pub(super) fn over(places: u64) -> Scattering {
+impl Permutation {
+    pub(super) fn over(places: u64) -> Permutation {
         let golden = (places as f64 * 0.618_033_988_749_895) as u64;
         let mut stride = golden.max(1);
         while gcd(stride, places) != 1 {
             stride += 1;
         }
-        Scattering { places, stride }
+        Permutation { places, stride }
     }
 
     pub(super) fn place_of(self, rank: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Lists of blocks: each block is in one at the most, and is added and taken out in constant time, without memory for it.
+//! Lists of blocks. Each block is in at most one list. It is added and removed in constant time, without allocation.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,15 +6,17 @@ use arrayvec::ArrayVec;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::block::Block;
-use super::least::{CANDIDATES, Least, Looked, Measured, NO_CANDIDATE, NONE};
+use super::least_blocks::{
+    CANDIDATES, LeastBlocks, MeasuredBlock, MeasuredList, NO_CANDIDATE, NONE,
+};
 use super::{Arena, BlockId};
 
-/// A block's neighbours in the list that it is in. They change under that list's lock.
+/// A block's neighbours in its list. They change under that list's lock.
 #[derive(Debug)]
 pub(super) struct Link {
     prev: AtomicU32,
     next: AtomicU32,
-    /// Where it stands in the queue that it is in.
+    /// Its place in its queue.
     pub(super) place: AtomicU32,
 }
 
@@ -28,36 +30,37 @@ impl Default for Link {
     }
 }
 
-/// Some blocks of an arena. Whoever has it may see a block in it that was given up a moment ago, or one that is not quite there yet.
+/// Some blocks of an arena. A holder of the list may see a block in it that was given up a moment ago, or one that is
+/// not complete yet.
 #[derive(Debug)]
 pub(crate) struct BlockList {
-    listed: Mutex<Listed>,
+    listed: Mutex<ListState>,
     len: AtomicU32,
 }
 
 #[derive(Debug)]
-struct Listed {
+struct ListState {
     first: u32,
-    coldest: Least,
-    sparsest: Least,
-    /// Where the next sample begins.
+    coldest: LeastBlocks,
+    sparsest: LeastBlocks,
+    /// Where the next sample starts.
     sampled: u32,
-    /// Where each walk through it goes on; a place without a walk is for the next one.
+    /// Where each walk continues. An entry without a walk is free for the next one.
     walks: Vec<Option<u32>>,
 }
 
-/// Blocks that a walk looks at before it lets others at the list.
+/// Blocks that a walk visits before it lets other threads use the list.
 const WALK_PIECE: u32 = 1024;
 
-/// Some blocks, those first that have least.
+/// Some blocks, those with the least first.
 type FewBlocks = ArrayVec<BlockId, CANDIDATES>;
 
 impl Default for BlockList {
     fn default() -> BlockList {
-        let listed = Listed {
+        let listed = ListState {
             first: NONE,
-            coldest: Least::default(),
-            sparsest: Least::default(),
+            coldest: LeastBlocks::default(),
+            sparsest: LeastBlocks::default(),
             sampled: NONE,
             walks: Vec::new(),
         };
@@ -68,14 +71,14 @@ impl Default for BlockList {
     }
 }
 
-/// A list's blocks, for whoever has its lock.
-struct Linked<'a> {
+/// A list's blocks, for the thread that holds its lock.
+struct LinkedBlocks<'a> {
     arena: &'a Arena,
     first: u32,
     measure: fn(&Block) -> u64,
 }
 
-impl Looked for Linked<'_> {
+impl MeasuredList for LinkedBlocks<'_> {
     fn first(&self) -> u32 {
         self.first
     }
@@ -89,16 +92,17 @@ impl Looked for Linked<'_> {
     }
 }
 
-/// How cold a block is: first its heat, then which was opened before. One that leaves already, or is written into, is none to choose.
-fn cold(block: &Block) -> u64 {
+/// How cold a block is: first by its heat, then by when it was opened. A block that is leaving or open for writes is
+/// not a candidate.
+fn coldness(block: &Block) -> u64 {
     if block.is_leaving() || block.is_open() {
         return NO_CANDIDATE;
     }
     u64::from(block.heat()) << 32 | u64::from(block.sequence() as u32)
 }
 
-/// What emptying a block takes: first what lives in it, then how hot that is.
-fn work(block: &Block) -> u64 {
+/// The work of emptying a block: first by what lives in it, then by how hot that is.
+fn emptying_work(block: &Block) -> u64 {
     if block.is_leaving() {
         return NO_CANDIDATE;
     }
@@ -109,7 +113,7 @@ impl BlockList {
     /// Adds a block that is in no list.
     pub(crate) fn add(&self, arena: &Arena, block: BlockId) {
         let mut listed = self.listed.lock();
-        let Listed {
+        let ListState {
             first,
             coldest,
             sparsest,
@@ -122,20 +126,21 @@ impl BlockList {
             arena.link(*first).prev.store(block.0, Ordering::Relaxed);
         }
         *first = block.0;
-        let linked = |measure| Linked {
+        let linked = |measure| LinkedBlocks {
             arena,
             first: *first,
             measure,
         };
-        coldest.offer(block.0, &linked(cold));
-        sparsest.offer(block.0, &linked(work));
+        coldest.offer(block.0, &linked(coldness));
+        sparsest.offer(block.0, &linked(emptying_work));
         self.len.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes out a block that is in this list. Before it is given up: then another may add it to its own.
+    /// Removes a block that is in this list. Call it before the block is given up, because another tenant may then add
+    /// it to its own list.
     pub(crate) fn remove(&self, arena: &Arena, block: BlockId) {
         let mut listed = self.listed.lock();
-        let Listed {
+        let ListState {
             first,
             coldest,
             sparsest,
@@ -159,12 +164,13 @@ impl BlockList {
         self.len.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Blocks in it.
+    /// The number of blocks.
     pub(crate) fn len(&self) -> u32 {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Runs `look` on each that is there all the time, in no order. Others add and take out between two pieces of the walk.
+    /// Runs `look` on each block that stays in the list throughout, in no order. Other threads add and remove blocks
+    /// between two pieces of the walk.
     pub(crate) fn walk_all(&self, arena: &Arena, mut look: impl FnMut(BlockId)) {
         let mut listed = self.listed.lock();
         let walk = listed.begin_walk();
@@ -183,7 +189,7 @@ impl BlockList {
         }
     }
 
-    /// Some of them, others each time; all, if they are no more than a piece of a walk.
+    /// Some of the blocks, different ones each time. All, if they are no more than a piece of a walk.
     pub(crate) fn sample(&self, arena: &Arena) -> Vec<BlockId> {
         let mut listed = self.listed.lock();
         let wanted = self.len().min(WALK_PIECE);
@@ -202,7 +208,7 @@ impl BlockList {
         sample
     }
 
-    /// All of them, in the order of their numbers.
+    /// All blocks, in the order of their numbers.
     pub(crate) fn all_blocks(&self, arena: &Arena) -> Vec<BlockId> {
         let mut blocks = Vec::with_capacity(self.len() as usize);
         self.walk_all(arena, |block| blocks.push(block));
@@ -210,44 +216,45 @@ impl BlockList {
         blocks
     }
 
-    /// The heat of the coldest, if there is one: of a long list, the coldest that has been seen. However long it is, this takes as long.
+    /// The heat of the coldest block, if there is one. In a long list it is the coldest that has been seen, so the call
+    /// takes constant time.
     pub(crate) fn least_heat(&self, arena: &Arena) -> Option<u32> {
-        let coldest = self.look(arena, cold, |listed| &mut listed.coldest);
+        let coldest = self.search(arena, coldness, |listed| &mut listed.coldest);
         coldest
             .first()
             .map(|coldest| (coldest.measure >> 32) as u32)
     }
 
-    /// The coldest, as far as they have been seen: the coldest first.
+    /// The coldest blocks, as far as they have been seen, coldest first.
     pub(crate) fn coldest(&self, arena: &Arena) -> FewBlocks {
-        let coldest = self.look(arena, cold, |listed| &mut listed.coldest);
+        let coldest = self.search(arena, coldness, |listed| &mut listed.coldest);
         coldest.iter().map(|known| BlockId(known.block)).collect()
     }
 
-    /// Those that take least work to empty, as far as they have been seen: the least first.
+    /// The blocks that take the least work to empty, as far as they have been seen, least first.
     pub(crate) fn sparsest(&self, arena: &Arena) -> FewBlocks {
-        let sparsest = self.look(arena, work, |listed| &mut listed.sparsest);
+        let sparsest = self.search(arena, emptying_work, |listed| &mut listed.sparsest);
         sparsest.iter().map(|known| BlockId(known.block)).collect()
     }
 
-    fn look(
+    fn search(
         &self,
         arena: &Arena,
         measure: fn(&Block) -> u64,
-        least: fn(&mut Listed) -> &mut Least,
-    ) -> ArrayVec<Measured, CANDIDATES> {
+        least: fn(&mut ListState) -> &mut LeastBlocks,
+    ) -> ArrayVec<MeasuredBlock, CANDIDATES> {
         let mut listed = self.listed.lock();
-        let linked = Linked {
+        let linked = LinkedBlocks {
             arena,
             first: listed.first,
             measure,
         };
-        least(&mut listed).look(self.len(), &linked)
+        least(&mut listed).search(self.len(), &linked)
     }
 }
 
-impl Listed {
-    /// The place of a new walk, which begins at the first block.
+impl ListState {
+    /// The index of a new walk, which starts at the first block.
     fn begin_walk(&mut self) -> usize {
         let free = self.walks.iter().position(Option::is_none);
         let walk = free.unwrap_or(self.walks.len());
@@ -263,13 +270,13 @@ impl Listed {
 mod tests {
     use sublet_types::Bytes;
 
-    use super::super::fake::Heap;
+    use super::super::fake::FakeMemory;
     use super::*;
 
     #[test]
     fn blocks_come_and_go_in_any_order() {
         const BLOCK: usize = 64 << 10;
-        let (heap, _) = Heap::new(8 * BLOCK, BLOCK);
+        let (heap, _) = FakeMemory::new(8 * BLOCK, BLOCK);
         let arena = Arena::new(Box::new(heap), BLOCK, Bytes(8 * BLOCK as u64));
         let (one, other) = (BlockList::default(), BlockList::default());
         let numbers = |list: &BlockList| -> Vec<u32> {
@@ -293,12 +300,12 @@ mod tests {
         assert_eq!(other.sparsest(&arena).len(), 2);
     }
 
-    /// Blocks that go while somebody walks are looked at or not; those that stay are, each once.
+    /// A walk may or may not visit blocks that go during it. It visits each block that stays once.
     #[test]
     fn a_walk_looks_at_what_stays_whatever_goes_meanwhile() {
         const BLOCK: usize = 64 << 10;
         const BLOCKS: u32 = 3 * WALK_PIECE;
-        let (heap, _) = Heap::new(BLOCKS as usize * BLOCK, BLOCK);
+        let (heap, _) = FakeMemory::new(BLOCKS as usize * BLOCK, BLOCK);
         let bytes = Bytes(u64::from(BLOCKS) * BLOCK as u64);
         let arena = Arena::new(Box::new(heap), BLOCK, bytes);
         let list = BlockList::default();
@@ -320,10 +327,10 @@ mod tests {
         assert_eq!(list.len(), BLOCKS / 2);
     }
 
-    /// A list of so many blocks of pages.
+    /// A list of this many blocks of pages.
     fn listed(blocks: u32) -> (Arena, BlockList) {
         const BLOCK: usize = 64 << 10;
-        let (heap, _) = Heap::new(blocks as usize * BLOCK, BLOCK);
+        let (heap, _) = FakeMemory::new(blocks as usize * BLOCK, BLOCK);
         let bytes = Bytes(u64::from(blocks) * BLOCK as u64);
         let arena = Arena::new(Box::new(heap), BLOCK, bytes);
         let list = BlockList::default();
@@ -350,7 +357,7 @@ mod tests {
 
     #[test]
     fn the_coldest_are_told_by_heat_and_age_and_the_sparsest_by_what_lives() {
-        use super::super::block::Lives;
+        use super::super::block::LiveAmount;
         let (arena, list) = listed(6);
         for (n, (heat, live)) in [(9, 1), (0, 7), (0, 3), (5, 2), (7, 4), (0, 9)]
             .into_iter()
@@ -359,7 +366,7 @@ mod tests {
             let block = arena.block(BlockId(n as u32));
             block.heat.store(heat, Ordering::Relaxed);
             block.sequence.store(10 - n as u64, Ordering::Relaxed);
-            block.gain(Lives {
+            block.gain(LiveAmount {
                 items: live,
                 bytes: 0,
             });

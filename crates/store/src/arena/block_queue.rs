@@ -1,30 +1,30 @@
-//! Queues of blocks in the order in which they came: each block is in one at the most, and is found and taken out in constant time,
-//! wherever it stands.
+//! Queues of blocks in the order in which they came. Each block is in at most one queue. It is found and removed in
+//! constant time, wherever it stands.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use super::{Arena, BlockId};
 
-/// A place from which the block was taken out.
+/// A place from which a block was removed.
 const GAP: u32 = u32::MAX;
 
-/// Gaps are closed when there are more of them than blocks and so many.
+/// Gaps are closed when they outnumber the blocks and this limit.
 const GAPS_MAX: usize = 64;
 
-/// Blocks in the order in which they came. Only one thread at a time has it. To take one out costs the same wherever it stands, taken over
-/// many: once in as many as there are, the gaps are closed.
+/// Blocks in the order in which they came. One thread at a time has it. A removal costs the same wherever the block
+/// stands, averaged over many. Once in as many removals as there are blocks, the gaps are closed.
 #[derive(Debug, Default)]
 pub(crate) struct BlockQueue {
-    /// Blocks, and gaps.
+    /// Blocks and gaps.
     places: VecDeque<u32>,
-    /// The number of the first place. Each block of the queue knows the number of its own; they begin anew after 2^32.
+    /// The number of the first place. Each block in the queue knows the number of its own. The numbers wrap after 2^32.
     first: u32,
     len: usize,
 }
 
 impl BlockQueue {
-    /// Adds a block that is in no queue, as the last.
+    /// Appends a block that is in no queue.
     pub(crate) fn push(&mut self, arena: &Arena, block: BlockId) {
         let number = self.first.wrapping_add(self.places.len() as u32);
         self.places.push_back(block.0);
@@ -32,12 +32,12 @@ impl BlockQueue {
         self.len += 1;
     }
 
-    /// Adds some, in their order.
+    /// Appends blocks in order.
     pub(crate) fn extend(&mut self, arena: &Arena, blocks: impl IntoIterator<Item = BlockId>) {
         blocks.into_iter().for_each(|block| self.push(arena, block));
     }
 
-    /// Takes a block out, if it is in it.
+    /// Removes a block, if it is in the queue.
     pub(crate) fn remove(&mut self, arena: &Arena, block: BlockId) {
         let Some(place) = self.place(arena, block) else {
             return;
@@ -55,28 +55,29 @@ impl BlockQueue {
         }
     }
 
-    /// Whether a block is in it.
+    /// Whether a block is in the queue.
     pub(crate) fn contains(&self, arena: &Arena, block: BlockId) -> bool {
         self.place(arena, block).is_some()
     }
 
-    /// The first of them.
+    /// The first block.
     pub(crate) fn front(&self) -> Option<BlockId> {
         self.iter().next()
     }
 
-    /// Whether there is none.
+    /// Whether the queue has no block.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of them, in order.
+    /// All blocks, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = BlockId> {
         let blocks = self.places.iter().filter(|place| **place != GAP);
         blocks.map(|block| BlockId(*block))
     }
 
-    /// Where a block stands. What it knows of another queue leads to a place that another block has, or none.
+    /// A block's index in the queue. A stale number from another queue leads to a place that another block has, or to
+    /// none.
     fn place(&self, arena: &Arena, block: BlockId) -> Option<usize> {
         let number = arena.link(block.0).place.load(Ordering::Relaxed);
         let place = number.wrapping_sub(self.first) as usize;
@@ -89,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
     use sublet_types::Bytes;
 
-    use super::super::fake::Heap;
+    use super::super::fake::FakeMemory;
     use super::*;
 
     const BLOCK: usize = 64 << 10;
@@ -102,7 +103,7 @@ mod tests {
             steps in prop::collection::vec((0..BLOCKS, 0..2_usize, any::<bool>()), 1..400),
             first in prop_oneof![Just(0), Just(u32::MAX - 5)],
         ) {
-            let (heap, _) = Heap::new(BLOCKS as usize * BLOCK, BLOCK);
+            let (heap, _) = FakeMemory::new(BLOCKS as usize * BLOCK, BLOCK);
             let arena = Arena::new(Box::new(heap), BLOCK, Bytes(u64::from(BLOCKS) * BLOCK as u64));
             let mut queues = [BlockQueue::default(), BlockQueue::default()];
             queues.iter_mut().for_each(|queue| queue.first = first);
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn gaps_are_closed() {
-        let (heap, _) = Heap::new(BLOCKS as usize * BLOCK, BLOCK);
+        let (heap, _) = FakeMemory::new(BLOCKS as usize * BLOCK, BLOCK);
         let arena = Arena::new(
             Box::new(heap),
             BLOCK,

@@ -1,9 +1,8 @@
-//! Pins: how a reader holds every block still while it copies, at the price of one store.
+//! Pins: how a reader keeps every block in place while it copies, at the price of one store.
 //!
-//! Each worker owns a slot. Pinning writes the current epoch into it; whoever retires a block first
-//! makes it unreachable, then moves the epoch on, and may reuse the block once every slot is free or
-//! holds the new epoch. Either the retirer sees the pin, or the reader sees that the block is gone: the
-//! fences on both sides forbid the third case.
+//! Each worker owns a slot. Pinning writes the current epoch into it. A thread that retires a block first makes it
+//! unreachable, then advances the epoch. It may reuse the block once every slot is free or holds the new epoch. Either
+//! the retirer sees the pin, or the reader sees that the block is gone. Fences on both sides rule out the third case.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -21,14 +20,14 @@ const FREE: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Epoch(pub(super) u64);
 
-/// The epoch and the slots of all workers.
+/// The epoch, and the slots of all workers.
 pub(crate) struct Epochs {
     now: CachePadded<AtomicU64>,
     slots: Box<[CachePadded<AtomicU64>]>,
     vacant: Mutex<Vec<usize>>,
 }
 
-/// A worker's place among the pins.
+/// A worker's slot among the pins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PinSlot(usize);
 
@@ -66,7 +65,7 @@ impl Epochs {
         self.slots[slot.0].store(FREE, Ordering::Release);
     }
 
-    /// Moves time on; what was made unreachable before this call is safe at the returned epoch.
+    /// Advances the epoch. What was made unreachable before this call is safe at the returned epoch.
     pub(crate) fn advance(&self) -> Epoch {
         fence(Ordering::SeqCst);
         Epoch(self.now.fetch_add(1, Ordering::SeqCst) + 1)
@@ -83,10 +82,10 @@ impl Epochs {
         Epoch(pinned.unwrap_or(FREE))
     }
 
-    /// As `oldest`, for all but one.
-    pub(crate) fn oldest_but(&self, me: &PinSlot) -> Epoch {
+    /// Like `oldest`, without the slot of `pin`.
+    pub(crate) fn oldest_but(&self, pin: &PinSlot) -> Epoch {
         fence(Ordering::SeqCst);
-        let others = self.slots.iter().enumerate().filter(|(at, _)| *at != me.0);
+        let others = self.slots.iter().enumerate().filter(|(at, _)| *at != pin.0);
         Epoch(
             others
                 .map(|(_, slot)| slot.load(Ordering::Acquire))
@@ -96,8 +95,8 @@ impl Epochs {
     }
 }
 
-/// Every order in which a reader and whoever drops a block can meet.
-/// Run with `RUSTFLAGS="--cfg loom" cargo test -p sublet-store --lib --release epochs::orders`.
+/// Every order in which a reader and a thread that drops a block can meet. Run with `RUSTFLAGS="--cfg loom" cargo test
+/// -p sublet-store --lib --release epochs::orders`.
 #[cfg(all(test, loom))]
 mod orders {
     use loom::sync::Arc;

@@ -8,39 +8,39 @@ use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 /// The kernel has no memory to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the kernel has no memory to give")]
-pub struct Exhausted;
+pub struct KernelOutOfMemory;
 
-/// One range of address space and the verbs that move memory into and out of it.
+/// One range of address space, and the operations that move memory into and out of it.
 ///
 /// # Safety
 ///
-/// `base` must stay valid for reads and writes of `len` bytes, aligned to a block, for as long as the
-/// value lives, and belong to nobody else.
+/// `base` must stay valid for reads and writes of `len` bytes for as long as the value lives. It must be aligned to a
+/// block and belong to nobody else.
 #[expect(clippy::len_without_is_empty, reason = "no arena is empty")]
 pub unsafe trait Memory: Send + Sync {
-    /// Where the range begins.
+    /// The start of the range.
     fn base(&self) -> NonNull<u8>;
 
-    /// Its length in bytes.
+    /// The length of the range in bytes.
     fn len(&self) -> usize;
 
-    /// Has the kernel back `len` bytes at `at` with memory now, in huge pages where it can.
-    fn populate(&self, at: usize, len: usize) -> Result<(), Exhausted>;
+    /// Makes the kernel back `len` bytes at `at` with memory now, in huge pages if it can.
+    fn populate(&self, at: usize, len: usize) -> Result<(), KernelOutOfMemory>;
 
-    /// Gives `len` bytes at `at` back. Their content is gone.
+    /// Gives `len` bytes at `at` back. Their content is lost.
     fn release(&self, at: usize, len: usize);
 
-    /// Keeps what is populated, now or later, off the host's swap. What is not populated stays so.
+    /// Keeps what is populated, now or later, off the host's swap. It does not populate anything.
     ///
     /// # Errors
     ///
-    /// The process may not lock so much.
+    /// The process may not lock this much memory.
     fn lock(&self) -> std::io::Result<()>;
 }
 
 /// Private anonymous memory of this process.
 #[derive(Debug)]
-pub struct Mapped {
+pub struct MappedMemory {
     start: NonNull<u8>,
     mapped_len: usize,
     base: NonNull<u8>,
@@ -48,18 +48,17 @@ pub struct Mapped {
 }
 
 // SAFETY: the mapping belongs to this value alone and is plain memory.
-unsafe impl Send for Mapped {}
-// SAFETY: as above; who may read and write which bytes is the arena's business.
-unsafe impl Sync for Mapped {}
+unsafe impl Send for MappedMemory {}
+// SAFETY: as above. The arena decides who may read and write which bytes.
+unsafe impl Sync for MappedMemory {}
 
-impl Mapped {
-    /// Reserves `len` bytes aligned to `align`. Costs address space only: nothing is held until it is
-    /// populated.
+impl MappedMemory {
+    /// Reserves `len` bytes aligned to `align`. This costs address space only; nothing is held until it is populated.
     ///
     /// # Errors
     ///
-    /// What `mmap` says: under strict overcommit the kernel counts the range and may refuse it.
-    pub fn reserve(len: usize, align: usize) -> std::io::Result<Mapped> {
+    /// The error of `mmap`. Under strict overcommit the kernel counts the range and may refuse it.
+    pub fn reserve(len: usize, align: usize) -> std::io::Result<MappedMemory> {
         let mapped_len = len + align;
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing.
         let start = unsafe {
@@ -78,7 +77,7 @@ impl Mapped {
         let huge = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
         // A kernel without huge pages serves small ones: slower, not wrong (`sublet doctor` says so).
         let _ = huge;
-        Ok(Mapped {
+        Ok(MappedMemory {
             start,
             mapped_len,
             base,
@@ -86,16 +85,16 @@ impl Mapped {
         })
     }
 
-    /// The address of `at`, for what the kernel does with it.
+    /// The address of `at`, for calls to the kernel.
     fn place(&self, at: usize, len: usize) -> *mut c_void {
         assert!(at + len <= self.len, "outside the range");
         // SAFETY: in bounds by the assertion.
         unsafe { self.base.as_ptr().add(at).cast() }
     }
 
-    /// The same where the kernel drops no locked memory, as before Linux 5.18: from then on none of it is locked.
+    /// Releases locked memory on kernels that do not drop it, before Linux 5.18. Afterwards none of it is locked.
     fn release_unlocked(&self, at: usize, len: usize) -> rustix::io::Result<()> {
-        // SAFETY: in bounds; locks change no content, and the caller gives that up.
+        // SAFETY: in bounds. Locks change no content, and the caller gives the content up.
         unsafe {
             rustix::mm::munlock(self.place(0, self.len), self.len)?;
             rustix::mm::madvise(self.place(at, len), len, Advice::LinuxDontNeed)
@@ -103,8 +102,8 @@ impl Mapped {
     }
 }
 
-// SAFETY: the mapping lives as long as `Mapped`, is readable and writable, and `base` was aligned.
-unsafe impl Memory for Mapped {
+// SAFETY: the mapping lives as long as `MappedMemory`, is readable and writable, and `base` was aligned.
+unsafe impl Memory for MappedMemory {
     fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -113,13 +112,13 @@ unsafe impl Memory for Mapped {
         self.len
     }
 
-    fn populate(&self, at: usize, len: usize) -> Result<(), Exhausted> {
+    fn populate(&self, at: usize, len: usize) -> Result<(), KernelOutOfMemory> {
         let place = self.place(at, len);
         // SAFETY: in bounds; populating changes no content.
         match unsafe { rustix::mm::madvise(place, len, Advice::LinuxPopulateWrite) } {
             // Before Linux 5.14 there is no such advice: the first write populates.
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
-            Err(_) => Err(Exhausted),
+            Err(_) => Err(KernelOutOfMemory),
         }
     }
 
@@ -139,7 +138,7 @@ unsafe impl Memory for Mapped {
     }
 }
 
-impl Drop for Mapped {
+impl Drop for MappedMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `reserve` and nobody refers to it any more.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.mapped_len) };
@@ -147,22 +146,22 @@ impl Drop for Mapped {
     }
 }
 
-/// Heap memory with the same verbs, for tests: counts, can be made to fail, and poisons what is
-/// released so that a read of it shows.
+/// Heap memory with the same operations, for tests. It counts calls, can be made to fail, and poisons what is released,
+/// so that a read of it shows.
 #[cfg(any(test, feature = "fake"))]
 pub mod fake {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    use super::{Exhausted, Memory, NonNull};
+    use super::{KernelOutOfMemory, Memory, NonNull};
 
-    /// What released bytes read as.
+    /// The value of released bytes.
     pub(crate) const POISON: u8 = 0xdb;
 
-    /// What a test can see and break.
+    /// What a test can observe and break.
     #[derive(Debug, Default)]
-    pub struct Levers {
+    pub struct FaultControls {
         /// Whether the next populations fail.
         pub exhausted: AtomicBool,
         /// Bytes populated now.
@@ -171,26 +170,26 @@ pub mod fake {
         pub releases: AtomicUsize,
     }
 
-    /// The fake.
-    pub struct Heap {
+    /// Heap memory that a test controls.
+    pub struct FakeMemory {
         base: NonNull<u8>,
         layout: Layout,
-        levers: Arc<Levers>,
+        levers: Arc<FaultControls>,
     }
 
     // SAFETY: plain memory owned by this value.
-    unsafe impl Send for Heap {}
-    // SAFETY: as for `Mapped`.
-    unsafe impl Sync for Heap {}
+    unsafe impl Send for FakeMemory {}
+    // SAFETY: as for `MappedMemory`.
+    unsafe impl Sync for FakeMemory {}
 
-    impl Heap {
-        /// `len` bytes aligned to `align`, and the levers to it.
-        pub fn new(len: usize, align: usize) -> (Heap, Arc<Levers>) {
+    impl FakeMemory {
+        /// `len` bytes aligned to `align`, and the controls for them.
+        pub fn new(len: usize, align: usize) -> (FakeMemory, Arc<FaultControls>) {
             let layout = Layout::from_size_align(len, align).expect("a sensible size");
             // SAFETY: the layout is not empty.
             let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory for a test");
-            let levers = Arc::new(Levers::default());
-            let heap = Heap {
+            let levers = Arc::new(FaultControls::default());
+            let heap = FakeMemory {
                 base,
                 layout,
                 levers: Arc::clone(&levers),
@@ -199,8 +198,8 @@ pub mod fake {
         }
     }
 
-    // SAFETY: the allocation lives as long as `Heap` and is aligned as asked.
-    unsafe impl Memory for Heap {
+    // SAFETY: the allocation lives as long as `FakeMemory` and is aligned as asked.
+    unsafe impl Memory for FakeMemory {
         fn base(&self) -> NonNull<u8> {
             self.base
         }
@@ -209,10 +208,10 @@ pub mod fake {
             self.layout.size()
         }
 
-        fn populate(&self, at: usize, len: usize) -> Result<(), Exhausted> {
+        fn populate(&self, at: usize, len: usize) -> Result<(), KernelOutOfMemory> {
             assert!(at + len <= self.len());
             if self.levers.exhausted.load(Ordering::Relaxed) {
-                return Err(Exhausted);
+                return Err(KernelOutOfMemory);
             }
             self.levers.populated.fetch_add(len, Ordering::Relaxed);
             Ok(())
@@ -231,7 +230,7 @@ pub mod fake {
         }
     }
 
-    impl Drop for Heap {
+    impl Drop for FakeMemory {
         fn drop(&mut self) {
             // SAFETY: allocated in `new` with this layout.
             unsafe { dealloc(self.base.as_ptr(), self.layout) };
@@ -245,13 +244,13 @@ mod tests {
 
     const LEN: usize = 4 << 20;
 
-    fn fill(memory: &Mapped, byte: u8) {
+    fn fill(memory: &MappedMemory, byte: u8) {
         memory.populate(0, LEN).expect("memory");
         // SAFETY: the range is this test's alone.
         unsafe { memory.base().as_ptr().write_bytes(byte, LEN) };
     }
 
-    fn is_empty(memory: &Mapped) -> bool {
+    fn is_empty(memory: &MappedMemory) -> bool {
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts(memory.base().as_ptr(), LEN) };
         bytes.iter().all(|byte| *byte == 0)
@@ -259,7 +258,7 @@ mod tests {
 
     #[test]
     fn locked_memory_is_given_back_as_any_other() {
-        let memory = Mapped::reserve(LEN, 2 << 20).expect("address space");
+        let memory = MappedMemory::reserve(LEN, 2 << 20).expect("address space");
         if let Err(error) = memory.lock() {
             eprintln!("skipped: memory cannot be locked here: {error}");
             return;

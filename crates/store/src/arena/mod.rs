@@ -1,23 +1,29 @@
 //! The arena: all memory that the daemon holds, in blocks.
 //!
-//! One reserved range is cut into blocks of one size (2 MiB; tests take smaller ones). A block is
-//! absent, ready on the free list, owned, or in limbo until the last reader that may see it has left.
-//! Memory moves between the kernel and the arena by whole blocks only, so that a release costs a few
-//! madvise calls whatever the blocks hold.
+//! One reserved range is cut into blocks of one size (2 MiB; tests take smaller ones). A block is in one of four
+//! states:
+//!
+//! - absent,
+//! - ready on the free list,
+//! - owned,
+//! - in limbo, until the last reader that may see it has left.
+//!
+//! Only whole blocks move between the kernel and the arena. So a release costs a few `madvise` calls, whatever the
+//! blocks hold.
 
 #![allow(unsafe_code)]
 
-mod blank;
+mod blank_page;
 mod block;
 mod block_list;
 mod block_queue;
-mod census;
 mod epochs;
-mod least;
+mod least_blocks;
+mod live_counters;
 mod memory;
 mod prefetch;
 mod wear;
-mod words;
+mod word_table;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,27 +33,27 @@ use sublet_types::{Bytes, Second, TenantId};
 
 use crate::api::TENANTS_MAX;
 
-pub use blank::Blank;
-pub(crate) use blank::land;
-pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives, PageKind};
+pub use blank_page::UnwrittenPage;
+pub(crate) use blank_page::fence_streamed;
+pub(crate) use block::{Block, BlockId, BlockOwner, GENERATION_BITS, LiveAmount, PageKind};
 pub(crate) use block_list::BlockList;
 use block_list::Link;
 pub(crate) use block_queue::BlockQueue;
-use census::Census;
-pub(crate) use census::Living;
 pub(crate) use epochs::PinSlot;
 use epochs::{Epoch, Epochs};
+use live_counters::LiveCounters;
+pub(crate) use live_counters::LiveTotals;
 #[cfg(any(test, feature = "fake"))]
 pub use memory::fake;
-pub use memory::{Exhausted, Mapped, Memory};
-pub(crate) use prefetch::{Line, Wanted, claim, prefetch};
+pub use memory::{KernelOutOfMemory, MappedMemory, Memory};
+pub(crate) use prefetch::{PrefetchAddress, PrefetchBatch, prefetch, prefetch_for_write};
 use wear::Wear;
-pub(crate) use words::{ROW, Words};
+pub(crate) use word_table::{ROW, WordTable};
 
-/// How far ahead of use the arena is populated, bytes.
+/// How far ahead of use the arena is populated, in bytes.
 const AHEAD_MAX: u64 = 64 << 20;
 
-/// Below so many blocks an arena keeps a smaller reserve: every block counts.
+/// An arena with fewer blocks than this keeps a smaller reserve, because every block counts.
 const SMALL_ARENA_BLOCKS: u32 = 64;
 
 /// The memory that the daemon holds.
@@ -55,27 +61,27 @@ pub(crate) struct Arena {
     memory: Box<dyn Memory>,
     block_bytes: usize,
     blocks: Box<[Block]>,
-    /// Each block's place in the list that it is in.
+    /// Each block's place in its list.
     links: Box<[Link]>,
-    census: Census,
+    live_counters: LiveCounters,
     epochs: Epochs,
-    stock: Mutex<Stock>,
+    unowned: Mutex<UnownedBlocks>,
     wear: Mutex<Wear>,
     /// Blocks that may be held.
     limit: AtomicU32,
-    /// Blocks backed by memory: owned, ready and in limbo.
+    /// Blocks backed by memory: owned, ready or in limbo.
     held: AtomicU32,
     ready: AtomicU32,
     limbo: AtomicU32,
     /// Blocks given back to the kernel since the start.
-    left: AtomicU64,
+    returned: AtomicU64,
     sequence: AtomicU64,
-    /// Bytes written to it, nearly: the clock by which ages are compared.
+    /// Bytes written to it, approximately. This is the clock by which ages are compared.
     written: AtomicU64,
 }
 
 /// Blocks that nobody owns.
-struct Stock {
+struct UnownedBlocks {
     /// Backed by memory.
     ready: Vec<BlockId>,
     /// Not backed.
@@ -88,11 +94,11 @@ struct Stock {
 
 /// The right to write one range of a block, once.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct RecordClaim {
     pub(crate) block: BlockId,
     pub(crate) at: u32,
     len: u32,
-    /// Of the block, when the claim was made: if the block is dropped meanwhile, what is written is lost.
+    /// The block's generation when the claim was made. If the block is dropped meanwhile, what is written is lost.
     pub(crate) generation: u32,
 }
 
@@ -102,11 +108,11 @@ impl Arena {
         let arena = Arena {
             memory,
             block_bytes,
-            blocks: (0..count).map(|_| Block::nobodys()).collect(),
+            blocks: (0..count).map(|_| Block::unowned()).collect(),
             links: (0..count).map(|_| Link::default()).collect(),
-            census: Census::new(TENANTS_MAX),
+            live_counters: LiveCounters::new(TENANTS_MAX),
             epochs: Epochs::new(),
-            stock: Mutex::new(Stock {
+            unowned: Mutex::new(UnownedBlocks {
                 ready: Vec::new(),
                 absent: (0..count as u32).rev().map(BlockId).collect(),
                 limbo: VecDeque::new(),
@@ -117,7 +123,7 @@ impl Arena {
             held: AtomicU32::new(0),
             ready: AtomicU32::new(0),
             limbo: AtomicU32::new(0),
-            left: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
             sequence: AtomicU64::new(1),
             written: AtomicU64::new(0),
         };
@@ -125,7 +131,7 @@ impl Arena {
         arena
     }
 
-    /// Keeps what it holds off the host's swap.
+    /// Keeps the arena's memory off the host's swap.
     pub(crate) fn lock(&self) -> std::io::Result<()> {
         self.memory.lock()
     }
@@ -149,7 +155,7 @@ impl Arena {
             .map(|(n, block)| (BlockId(n as u32), block))
     }
 
-    /// Lets past hits of all blocks count half.
+    /// Halves the past hits of all blocks.
     pub(crate) fn cool_all(&self) {
         self.blocks.iter().for_each(Block::cool);
     }
@@ -168,7 +174,7 @@ impl Arena {
         self.limit.store(blocks as u32, Ordering::Relaxed);
     }
 
-    /// Blocks of the free list that only eviction and the index may take, so that they always can.
+    /// Free blocks that only eviction and the index may take, so that these never fail.
     pub(crate) fn reserve(&self) -> usize {
         if self.limit() < SMALL_ARENA_BLOCKS {
             1
@@ -188,8 +194,8 @@ impl Arena {
     }
 
     /// Blocks given back to the kernel since the start.
-    pub(crate) fn left(&self) -> u64 {
-        self.left.load(Ordering::Acquire)
+    pub(crate) fn returned(&self) -> u64 {
+        self.returned.load(Ordering::Acquire)
     }
 
     /// Whether the arena may hold more than it does.
@@ -197,40 +203,40 @@ impl Arena {
         self.held() < self.limit()
     }
 
-    /// Bytes that were written to it so far: segments when they are opened, pages some at a time.
+    /// Bytes written so far. Segments count when they are opened; pages count some at a time.
     pub(crate) fn clock(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Hears that so many bytes more were written.
+    /// Counts this many more bytes as written.
     pub(crate) fn advance(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The number of the next segment to be opened.
+    /// The number of the next segment that is opened.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.sequence.load(Ordering::SeqCst)
     }
 
-    /// A block from the free list, opened for `owner`. The last `spare` blocks of the list are left for
+    /// Takes a block from the free list and opens it for `owner`. It leaves the last `spare` blocks of the list to
     /// others.
-    pub(crate) fn take(&self, owner: Claimant, spare: usize, now: Second) -> Option<BlockId> {
+    pub(crate) fn allocate(&self, owner: BlockOwner, spare: usize, now: Second) -> Option<BlockId> {
         let block = {
-            let mut stock = self.stock.lock();
-            if stock.ready.len() <= spare {
-                self.reclaim(&mut stock);
+            let mut unowned = self.unowned.lock();
+            if unowned.ready.len() <= spare {
+                self.drain_limbo_into(&mut unowned);
             }
-            if stock.ready.len() <= spare {
+            if unowned.ready.len() <= spare {
                 return None;
             }
-            let block = stock.ready.pop()?;
+            let block = unowned.ready.pop()?;
             self.ready
-                .store(stock.ready.len() as u32, Ordering::Relaxed);
+                .store(unowned.ready.len() as u32, Ordering::Relaxed);
             block
         };
         let sequence = self.sequence.fetch_add(1, Ordering::SeqCst);
         self.block(block).open(owner, sequence, now);
-        if matches!(owner, Claimant::Tenant(_)) {
+        if matches!(owner, BlockOwner::Items(_)) {
             self.advance(self.block_bytes as u64);
         }
         let born = self.clock();
@@ -238,8 +244,8 @@ impl Arena {
         Some(block)
     }
 
-    /// Has the kernel back one more block, if the limit allows it. Says whether it did.
-    pub(crate) fn grow(&self) -> Result<bool, Exhausted> {
+    /// Makes the kernel back one more block, if the limit allows it. Returns whether it did.
+    pub(crate) fn grow(&self) -> Result<bool, KernelOutOfMemory> {
         let may = |held: u32| (held < self.limit()).then_some(held + 1);
         if self
             .held
@@ -248,41 +254,42 @@ impl Arena {
         {
             return Ok(false);
         }
-        let Some(block) = self.stock.lock().absent.pop() else {
+        let Some(block) = self.unowned.lock().absent.pop() else {
             self.held.fetch_sub(1, Ordering::AcqRel);
             return Ok(false);
         };
         let populated = self.memory.populate(self.offset(block), self.block_bytes);
-        let mut stock = self.stock.lock();
+        let mut unowned = self.unowned.lock();
         if let Err(exhausted) = populated {
-            stock.absent.push(block);
+            unowned.absent.push(block);
             self.held.fetch_sub(1, Ordering::AcqRel);
             return Err(exhausted);
         }
-        stock.ready.push(block);
+        unowned.ready.push(block);
         self.ready
-            .store(stock.ready.len() as u32, Ordering::Relaxed);
+            .store(unowned.ready.len() as u32, Ordering::Relaxed);
         Ok(true)
     }
 
-    /// One block more ahead of use, if there are fewer than 64 MiB of them. Says whether to go on.
+    /// Populates one more block ahead of use, if fewer than 64 MiB are. Returns whether to go on.
     pub(crate) fn populate_ahead(&self) -> bool {
         let ahead = u64::from(self.ready()) * self.block_bytes as u64;
         ahead < AHEAD_MAX && matches!(self.grow(), Ok(true))
     }
 
-    /// Hears that no more claims are made in a block.
+    /// Records that no more claims are made in a block.
     pub(crate) fn close(&self, block: BlockId) {
         let epoch = self.epochs.advance();
         self.block(block).closed.store(epoch.0, Ordering::Release);
     }
 
-    /// Whether all that was claimed in a block is written and published, as far as others than `me` go.
-    pub(crate) fn is_complete(&self, block: BlockId, me: &PinSlot) -> bool {
-        Epoch(self.block(block).closed.load(Ordering::Acquire)) <= self.epochs.oldest_but(me)
+    /// Whether everything that was claimed in a block is written and published, apart from what the thread of `pin`
+    /// still writes.
+    pub(crate) fn is_complete(&self, block: BlockId, pin: &PinSlot) -> bool {
+        Epoch(self.block(block).closed.load(Ordering::Acquire)) <= self.epochs.oldest_but(pin)
     }
 
-    /// Takes in blocks that nothing refers to any more. They are reused once their last reader left.
+    /// Takes back blocks that nothing refers to any more. They are reused once their last reader has left.
     pub(crate) fn retire(&self, blocks: &[BlockId]) {
         if blocks.is_empty() {
             return;
@@ -291,15 +298,15 @@ impl Arena {
             self.block(*block).disown();
         }
         let epoch = self.epochs.advance();
-        let mut stock = self.stock.lock();
-        stock
+        let mut unowned = self.unowned.lock();
+        unowned
             .limbo
             .extend(blocks.iter().map(|block| (epoch, *block)));
-        self.reclaim(&mut stock);
+        self.drain_limbo_into(&mut unowned);
     }
 
-    /// Drops blocks with all that they hold, in constant time for each, and takes them in. Returns the items and
-    /// bytes that were lost.
+    /// Drops blocks with all that they hold, in constant time each, and takes them back. Returns the items and bytes
+    /// that were lost.
     pub(crate) fn drop_blocks(&self, blocks: &[BlockId]) -> (u64, u64) {
         let mut lost = (0, 0);
         {
@@ -317,125 +324,125 @@ impl Arena {
         lost
     }
 
-    /// What lives in a tenant's blocks, now.
-    pub(crate) fn living(&self, tenant: TenantId) -> Living {
-        self.census.living(tenant)
+    /// What is alive in a tenant's blocks now.
+    pub(crate) fn live_totals(&self, tenant: TenantId) -> LiveTotals {
+        self.live_counters.live_totals(tenant)
     }
 
-    /// Counts a live record of a block. The caller is pinned.
-    pub(crate) fn gain(&self, block: BlockId, lives: Lives) {
+    /// Counts a live record in a block. The caller is pinned.
+    pub(crate) fn gain(&self, block: BlockId, lives: LiveAmount) {
         let facts = self.block(block);
         facts.gain(lives);
         if let Some(tenant) = facts.account() {
-            self.census.gain(tenant, lives, block.0 as usize);
+            self.live_counters.gain(tenant, lives, block.0 as usize);
         }
     }
 
-    /// Counts a record of a block that lives no longer. The caller is pinned and saw the slot's generation hold.
-    pub(crate) fn lose(&self, block: BlockId, lives: Lives) {
+    /// Counts a record in a block as no longer live. The caller is pinned and saw the slot's generation hold.
+    pub(crate) fn lose(&self, block: BlockId, lives: LiveAmount) {
         let facts = self.block(block);
         if facts.lose(lives)
             && let Some(tenant) = facts.account()
         {
-            self.census.lose(tenant, lives, block.0 as usize);
+            self.live_counters.lose(tenant, lives, block.0 as usize);
         }
     }
 
-    /// Counts pages that came into a block. `spread` differs from thread to thread, as far as that can be. The caller is pinned.
+    /// Counts pages that came into a block. `spread` should differ from thread to thread. The caller is pinned.
     pub(crate) fn gain_pages(&self, block: BlockId, pages: u32, spread: usize) {
         let facts = self.block(block);
-        facts.gain(Lives::pages(pages));
+        facts.gain(LiveAmount::pages(pages));
         if let Some(tenant) = facts.account() {
-            self.census.gain_pages(tenant, pages, spread);
+            self.live_counters.gain_pages(tenant, pages, spread);
         }
     }
 
     /// Counts a page that left a block. The caller is pinned and holds the lock of the page's shard.
     pub(crate) fn lose_page(&self, block: BlockId, spread: usize) {
         let facts = self.block(block);
-        if facts.lose(Lives::pages(1))
+        if facts.lose(LiveAmount::pages(1))
             && let Some(tenant) = facts.account()
         {
-            self.census.lose_pages(tenant, 1, spread);
+            self.live_counters.lose_pages(tenant, 1, spread);
         }
     }
 
-    /// Counts nothing of a block as live any more. Says what was.
-    pub(crate) fn lose_all(&self, block: BlockId) -> Lives {
+    /// Counts everything in a block as no longer live. Returns what was live.
+    pub(crate) fn lose_all(&self, block: BlockId) -> LiveAmount {
         let facts = self.block(block);
         let lives = facts.lose_all();
         if let Some(tenant) = facts.account() {
             match facts.has_pages() {
-                true => self.census.lose_pages(tenant, lives.items, 0),
-                false => self.census.lose(tenant, lives, 0),
+                true => self.live_counters.lose_pages(tenant, lives.items, 0),
+                false => self.live_counters.lose(tenant, lives, 0),
             }
         }
         lives
     }
 
-    /// Blocks that are retired and not yet ready.
+    /// Blocks that are retired and not ready yet.
     pub(crate) fn in_limbo(&self) -> usize {
         self.limbo.load(Ordering::Relaxed) as usize
     }
 
-    /// Holds what whoever takes or gives a block holds.
+    /// Holds the lock that a thread holds which takes or gives a block.
     #[cfg(test)]
     pub(crate) fn hold(&self) -> impl Sized + '_ {
-        self.stock.lock()
+        self.unowned.lock()
     }
 
-    /// Moves what is past its epoch from limbo to the free list.
-    pub(crate) fn settle(&self) {
-        self.reclaim(&mut self.stock.lock());
+    /// Moves limbo blocks past their epoch to the free list.
+    pub(crate) fn drain_limbo(&self) {
+        self.drain_limbo_into(&mut self.unowned.lock());
     }
 
-    fn reclaim(&self, stock: &mut Stock) {
+    fn drain_limbo_into(&self, unowned: &mut UnownedBlocks) {
         let oldest = self.epochs.oldest();
-        while let Some(&(epoch, block)) = stock.limbo.front() {
+        while let Some(&(epoch, block)) = unowned.limbo.front() {
             if epoch > oldest {
                 break;
             }
-            stock.limbo.pop_front();
-            // Who saw it as another's, and came too late, has left: what that one counted since is nobody's now.
+            unowned.limbo.pop_front();
+            // A thread that still saw the block as its former tenant's has left by now. What it counted since belongs
+            // to nobody.
             self.lose_all(block);
             if self.wear.lock().is_worn(block) {
-                self.part_with(block, 1);
-                stock.worn.push(block);
+                self.release_run(block, 1);
+                unowned.worn.push(block);
             } else {
-                stock.ready.push(block);
+                unowned.ready.push(block);
             }
         }
         self.ready
-            .store(stock.ready.len() as u32, Ordering::Relaxed);
+            .store(unowned.ready.len() as u32, Ordering::Relaxed);
         self.limbo
-            .store(stock.limbo.len() as u32, Ordering::Relaxed);
+            .store(unowned.limbo.len() as u32, Ordering::Relaxed);
     }
 
-    fn part_with(&self, first: BlockId, count: usize) {
+    fn release_run(&self, first: BlockId, count: usize) {
         self.memory
             .release(self.offset(first), count * self.block_bytes);
         self.held.fetch_sub(count as u32, Ordering::AcqRel);
-        self.left.fetch_add(count as u64, Ordering::AcqRel);
+        self.returned.fetch_add(count as u64, Ordering::AcqRel);
     }
 
-    /// Gives up to `most` blocks of the free list but for `spare` back to the kernel, neighbours in one
-    /// call.
+    /// Gives up to `most` free blocks back to the kernel but keeps `spare`. Neighbours go in one call.
     pub(crate) fn give_back(&self, most: usize, spare: usize) {
         let mut leaving = {
-            let mut stock = self.stock.lock();
-            self.reclaim(&mut stock);
-            let keep = stock.ready.len() - most.min(stock.ready.len().saturating_sub(spare));
-            let leaving = stock.ready.split_off(keep);
+            let mut unowned = self.unowned.lock();
+            self.drain_limbo_into(&mut unowned);
+            let keep = unowned.ready.len() - most.min(unowned.ready.len().saturating_sub(spare));
+            let leaving = unowned.ready.split_off(keep);
             self.ready.store(keep as u32, Ordering::Relaxed);
             leaving
         };
         leaving.sort_unstable();
         for run in leaving.chunk_by(|a, b| a.0 + 1 == b.0) {
-            self.part_with(run[0], run.len());
+            self.release_run(run[0], run.len());
         }
-        // The lowest addresses are used first again, so that what is held stays together.
-        let mut stock = self.stock.lock();
-        stock.absent.extend(leaving.iter().rev());
+        // The lowest addresses are reused first, so that what is held stays together.
+        let mut unowned = self.unowned.lock();
+        unowned.absent.extend(leaving.iter().rev());
     }
 
     pub(crate) fn sweep_begins(&self) {
@@ -443,29 +450,29 @@ impl Arena {
     }
 
     pub(crate) fn sweep_ends(&self) {
-        let mut stock = self.stock.lock();
+        let mut unowned = self.unowned.lock();
         let mut wear = self.wear.lock();
         wear.sweep_ends();
-        let worn = std::mem::take(&mut stock.worn);
+        let worn = std::mem::take(&mut unowned.worn);
         let (still, fresh): (Vec<_>, Vec<_>) = worn.into_iter().partition(|b| wear.is_worn(*b));
-        stock.worn = still;
-        stock.absent.extend(fresh);
+        unowned.worn = still;
+        unowned.absent.extend(fresh);
     }
 
     fn offset(&self, block: BlockId) -> usize {
         block.0 as usize * self.block_bytes
     }
 
-    /// Where a block begins. For the hash index, which keeps atomics in its blocks.
+    /// The address of a block, for the hash index, which keeps atomics in its blocks.
     pub(crate) fn address(&self, block: BlockId) -> *mut u8 {
         assert!((block.0 as usize) < self.blocks.len());
         // SAFETY: inside the range by the assertion.
         unsafe { self.memory.base().as_ptr().add(self.offset(block)) }
     }
 
-    /// The next `len` bytes of an open block; `None` if they do not fit. The caller holds the lock of
-    /// the block's class, so that claims never overlap.
-    pub(crate) fn claim(&self, block: BlockId, len: u32) -> Option<Claim> {
+    /// Claims the next `len` bytes of an open block. `None` if they do not fit. The caller holds the lock of the
+    /// block's class, so that claims never overlap.
+    pub(crate) fn claim(&self, block: BlockId, len: u32) -> Option<RecordClaim> {
         let at = self
             .block(block)
             .filled
@@ -476,7 +483,7 @@ impl Arena {
             return None;
         }
         self.block(block).filled.store(end, Ordering::Release);
-        Some(Claim {
+        Some(RecordClaim {
             block,
             at,
             len,
@@ -484,11 +491,11 @@ impl Arena {
         })
     }
 
-    /// Writes the claimed range. The claim is used up: each range is written once.
-    pub(crate) fn fill(&self, claim: Claim, write: impl FnOnce(&mut [u8])) {
+    /// Writes the claimed range and uses the claim up. So each range is written once.
+    pub(crate) fn fill(&self, claim: RecordClaim, write: impl FnOnce(&mut [u8])) {
         assert!(claim.at as usize + claim.len as usize <= self.block_bytes);
-        // SAFETY: in bounds by the assertion. Nobody else writes it, since a claim is made once and
-        // claims do not overlap; nobody reads it, since it is not published yet.
+        // SAFETY: in bounds by the assertion. Nobody else writes the range, because a claim is made once and claims do
+        // not overlap. Nobody reads it, because it is not published yet.
         let range = unsafe {
             std::slice::from_raw_parts_mut(
                 self.address(claim.block).add(claim.at as usize),
@@ -498,17 +505,17 @@ impl Arena {
         write(range);
     }
 
-    /// A frame's bytes: `len` from `at` on in a block of pages. The caller is pinned, saw under that pin that the
-    /// block is its tenant's, and holds the lock of the shard that the frame belongs to, so that nobody writes it
+    /// The bytes of a frame: `len` bytes from `at` on in a block of pages. The caller is pinned and saw under that pin
+    /// that the block is its tenant's. It holds the lock of the frame's shard, so that nobody writes the frame
     /// meanwhile.
     pub(crate) fn page(&self, block: BlockId, at: usize, len: usize) -> &[u8] {
         assert!(at + len <= self.block_bytes);
-        // SAFETY: in bounds by the assertion. A frame is read and written under its shard's lock only, and
-        // its block is not reused or released while the pin lasts.
+        // SAFETY: in bounds by the assertion. A frame is read and written only under its shard's lock. Its block is not
+        // reused or released while the pin lasts.
         unsafe { std::slice::from_raw_parts(self.address(block).add(at), len) }
     }
 
-    /// Writes a frame; as for [`page`](Arena::page).
+    /// Writes a frame, under the same conditions as [`page`](Arena::page).
     pub(crate) fn write_page(
         &self,
         block: BlockId,
@@ -521,41 +528,40 @@ impl Arena {
         write(unsafe { std::slice::from_raw_parts_mut(self.address(block).add(at), len) });
     }
 
-    /// Starts fetching what lies at `at` of a block, as far as most records go.
-    pub(crate) fn expect(&self, block: BlockId, at: u32) {
+    /// Starts to fetch a record at `at` of a block, as many bytes as most records have.
+    pub(crate) fn prefetch(&self, block: BlockId, at: u32) {
         const LINES: usize = 3;
         if (block.0 as usize) < self.blocks.len() {
             prefetch(self.address(block).wrapping_add(at as usize), LINES);
         }
     }
 
-    /// `len` bytes of a block from `at`; `None` where they would not lie in it. The caller is pinned for
-    /// as long as it uses them, saw under that pin that the block's generation holds, and reads only
-    /// what was published.
+    /// `len` bytes of a block from `at` on. `None` if they exceed the block. The caller is pinned as long as it uses
+    /// them, saw under that pin that the block's generation holds, and reads only what was published.
     pub(crate) fn bytes(&self, block: BlockId, at: u32, len: usize) -> Option<&[u8]> {
         if at as usize + len > self.block_bytes {
             return None;
         }
-        // SAFETY: in bounds. Published bytes are never written again while a pin may see them: blocks
-        // are append-only, and are reused or released only after the epochs of all pins have passed.
+        // SAFETY: in bounds. Published bytes are never written again while a pin may see them. Blocks are append-only,
+        // and are reused or released only after the epochs of all pins have passed.
         Some(unsafe { std::slice::from_raw_parts(self.address(block).add(at as usize), len) })
     }
 }
 
-/// Where the first record of a block begins, so that no record's place is zero.
+/// The offset of a block's first record, so that no record's offset is zero.
 pub(crate) const RECORDS_BEGIN: u32 = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::fake::{Heap, POISON};
+    use super::fake::{FakeMemory, POISON};
     use super::*;
 
     const BLOCK: usize = 64 << 10;
     const NOW: Second = Second(2);
-    const ANN: Claimant = Claimant::Tenant(TenantId(1));
+    const ANN: BlockOwner = BlockOwner::Items(TenantId(1));
 
-    fn arena(blocks: usize) -> (Arena, std::sync::Arc<fake::Levers>) {
-        let (heap, levers) = Heap::new(blocks * BLOCK, BLOCK);
+    fn arena(blocks: usize) -> (Arena, std::sync::Arc<fake::FaultControls>) {
+        let (heap, levers) = FakeMemory::new(blocks * BLOCK, BLOCK);
         let limit = Bytes((blocks * BLOCK) as u64);
         (Arena::new(Box::new(heap), BLOCK, limit), levers)
     }
@@ -564,11 +570,11 @@ mod tests {
     fn a_block_goes_round_and_what_is_given_back_leaves() {
         let (arena, levers) = arena(4);
         assert!(
-            arena.take(ANN, 0, NOW).is_none(),
+            arena.allocate(ANN, 0, NOW).is_none(),
             "nothing is ready before it is populated"
         );
         assert_eq!(arena.grow(), Ok(true));
-        let block = arena.take(ANN, 0, NOW).expect("ready");
+        let block = arena.allocate(ANN, 0, NOW).expect("ready");
         assert_eq!(arena.held(), 1);
         let claim = arena.claim(block, 5).expect("room");
         let at = claim.at;
@@ -576,7 +582,7 @@ mod tests {
         assert_eq!(arena.bytes(block, at, 5), Some(&b"hello"[..]));
         arena.retire(&[block]);
         arena.give_back(usize::MAX, 0);
-        assert_eq!((arena.held(), arena.left()), (0, 1));
+        assert_eq!((arena.held(), arena.returned()), (0, 1));
         assert_eq!(levers.populated.load(Ordering::Relaxed), 0);
         assert_eq!(arena.bytes(block, at, 1), Some(&[POISON][..]));
     }
@@ -585,17 +591,17 @@ mod tests {
     fn a_pinned_reader_keeps_a_dropped_block_from_being_reused() {
         let (arena, _) = arena(1);
         assert_eq!(arena.grow(), Ok(true));
-        let block = arena.take(ANN, 0, NOW).expect("ready");
+        let block = arena.allocate(ANN, 0, NOW).expect("ready");
         let reader = arena.epochs().enroll().expect("a slot");
         arena.epochs().pin(&reader);
         let generation = arena.block(block).generation();
         arena.drop_blocks(&[block]);
         assert_ne!(arena.block(block).generation(), generation);
-        assert!(arena.take(ANN, 0, NOW).is_none());
+        assert!(arena.allocate(ANN, 0, NOW).is_none());
         arena.give_back(1, 0);
-        assert_eq!(arena.left(), 0);
+        assert_eq!(arena.returned(), 0);
         arena.epochs().unpin(&reader);
-        assert_eq!(arena.take(ANN, 0, NOW), Some(block));
+        assert_eq!(arena.allocate(ANN, 0, NOW), Some(block));
     }
 
     #[test]
@@ -605,10 +611,10 @@ mod tests {
             if arena.ready() == 0 {
                 assert_eq!(arena.grow(), Ok(true));
             }
-            let block = arena.take(ANN, 0, NOW).expect("ready");
+            let block = arena.allocate(ANN, 0, NOW).expect("ready");
             arena.drop_blocks(&[block]);
         }
-        assert!(arena.take(ANN, 0, NOW).is_none());
+        assert!(arena.allocate(ANN, 0, NOW).is_none());
         assert_eq!(
             arena.grow(),
             Ok(false),
@@ -617,7 +623,7 @@ mod tests {
         arena.sweep_begins();
         arena.sweep_ends();
         assert_eq!(arena.grow(), Ok(true));
-        assert!(arena.take(ANN, 0, NOW).is_some());
+        assert!(arena.allocate(ANN, 0, NOW).is_some());
     }
 
     #[test]
@@ -625,7 +631,7 @@ mod tests {
         let (arena, levers) = arena(8);
         while arena.grow() == Ok(true) {}
         arena.give_back(8, 0);
-        assert_eq!(arena.left(), 8);
+        assert_eq!(arena.returned(), 8);
         assert_eq!(levers.releases.load(Ordering::Relaxed), 1);
     }
 
@@ -633,7 +639,7 @@ mod tests {
     fn a_failing_kernel_leaves_the_account_as_it_was() {
         let (arena, levers) = arena(2);
         levers.exhausted.store(true, Ordering::Relaxed);
-        assert_eq!(arena.grow(), Err(Exhausted));
+        assert_eq!(arena.grow(), Err(KernelOutOfMemory));
         assert_eq!((arena.held(), arena.ready()), (0, 0));
         levers.exhausted.store(false, Ordering::Relaxed);
         assert_eq!(arena.grow(), Ok(true));

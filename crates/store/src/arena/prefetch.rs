@@ -1,34 +1,34 @@
-//! Having the processor fetch memory that will be read soon.
+//! Makes the processor fetch memory that will be read soon.
 
 use arrayvec::ArrayVec;
 
 /// Bytes that the processor fetches at a time.
 const LINE: usize = 64;
 
-/// Lines that are fetched together, at the most.
-const WANTED_MAX: usize = 144;
+/// The most lines that are fetched together.
+const PREFETCH_BATCH_MAX: usize = 144;
 
-/// A place in memory that will be read soon. It is never followed, so it may be out of date.
+/// An address that will be read soon. It is never dereferenced, so it may be stale.
 #[derive(Clone, Copy, Debug)]
-pub struct Line(usize);
+pub struct PrefetchAddress(usize);
 
-impl Line {
+impl PrefetchAddress {
     /// The line in which `at` begins.
     #[inline]
-    pub(crate) fn of<T>(at: &T) -> Line {
-        Line(std::ptr::from_ref(at).addr())
+    pub(crate) fn of<T>(at: &T) -> PrefetchAddress {
+        PrefetchAddress(std::ptr::from_ref(at).addr())
     }
 
     /// The line of an address.
     #[inline]
-    pub(crate) fn at(address: usize) -> Line {
-        Line(address)
+    pub(crate) fn at(address: usize) -> PrefetchAddress {
+        PrefetchAddress(address)
     }
 
     /// The `n`th line from here on.
     #[inline]
-    pub(crate) fn beyond(self, n: usize) -> Line {
-        Line(self.0.wrapping_add(n * LINE))
+    pub(crate) fn offset(self, n: usize) -> PrefetchAddress {
+        PrefetchAddress(self.0.wrapping_add(n * LINE))
     }
 
     /// Starts fetching it.
@@ -44,9 +44,9 @@ impl Line {
     }
 }
 
-/// Starts fetching all of what others may have changed last, to be changed here.
+/// Starts fetching everything that another thread may have changed last, to be changed here.
 #[inline]
-pub(crate) fn claim<T>(it: &T) {
+pub(crate) fn prefetch_for_write<T>(it: &T) {
     let at = std::ptr::from_ref(it).cast::<i8>();
     #[cfg(target_arch = "x86_64")]
     for from in (0..size_of::<T>()).step_by(LINE) {
@@ -58,29 +58,29 @@ pub(crate) fn claim<T>(it: &T) {
     let _ = at;
 }
 
-/// Lines to be fetched one right after the other. Where the processor must look up where each lies, it does so for
-/// several side by side; with other work between them each would wait for the one before.
-pub(crate) struct Wanted(ArrayVec<Line, WANTED_MAX>);
+/// Lines to be fetched one right after the other. The processor looks up the addresses of several lines at the same
+/// time. With other work between them, each look-up would wait for the one before.
+pub(crate) struct PrefetchBatch(ArrayVec<PrefetchAddress, PREFETCH_BATCH_MAX>);
 
-impl Wanted {
-    pub(crate) fn new() -> Wanted {
-        Wanted(ArrayVec::new_const())
+impl PrefetchBatch {
+    pub(crate) fn new() -> PrefetchBatch {
+        PrefetchBatch(ArrayVec::new_const())
     }
 
-    /// Adds a line, if there is room: it is a hint.
+    /// Adds a line if there is room. It is only a hint.
     #[inline]
-    pub(crate) fn add(&mut self, line: Line) {
+    pub(crate) fn add(&mut self, line: PrefetchAddress) {
         _ = self.0.try_push(line);
     }
 
-    /// Starts fetching all of them, and forgets them.
+    /// Starts fetching all lines, and clears the batch.
     #[inline]
     pub(crate) fn fetch(&mut self) {
-        self.0.drain(..).for_each(Line::fetch);
+        self.0.drain(..).for_each(PrefetchAddress::fetch);
     }
 }
 
-/// Starts fetching `lines` cache lines from `at` on. A hint: it reads nothing and may name any address.
+/// Starts fetching `lines` cache lines from `at` on. This is a hint: it reads nothing and may name any address.
 #[inline]
 pub(crate) fn prefetch<T>(at: *const T, lines: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -1,19 +1,19 @@
 //! How often each block was dropped since the hash slots were last swept.
 //!
-//! A slot keeps few generation bits. A block that was dropped more often than they can count, with no
-//! sweep in between, must not be opened again: an old slot would seem new.
+//! A slot keeps few generation bits. A block that was dropped more often than they can count, with no sweep in between,
+//! must not be opened again. An old slot would seem new.
 
 use super::block::{BlockId, GENERATION_BITS};
 
-/// Drops of a block that may go unswept: one fewer than generations, and one for a slot that is published
-/// just after the sweep has passed.
+/// Drops of a block that may go unswept. This is the number of generations less one, and less one more for a slot that
+/// is published just after the sweep has passed.
 pub(super) const UNSWEPT_MAX: u8 = (1 << GENERATION_BITS) - 2;
 
 /// The wear of all blocks.
 pub(super) struct Wear {
-    /// Drops before the sweep under way began, which it will make good.
+    /// Drops before the current sweep began. The sweep will make up for them.
     before: Box<[u8]>,
-    /// Drops since.
+    /// Drops since then.
     since: Box<[u8]>,
 }
 

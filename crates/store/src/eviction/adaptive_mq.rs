@@ -1,4 +1,4 @@
-//! `adaptive-mq`: for pools whose pages leave when they are read, by how often their owner came back for them.
+//! `adaptive-mq`: evicts by how often pages came back, for pools whose pages leave when they are read.
 //!
 //! ```text
 //!   put, unknown ──► newcomers ─┐
@@ -7,52 +7,56 @@
 //!   get, flush ───► remembered as taken
 //! ```
 //!
-//! Each level is in the order of puts. Of the levels' oldest pages goes the one whose age, divided by its level's weight, is the highest. What
-//! weights there are, between plain age and newcomers that count for a thirtieth, is chosen by what each would have had of a sample
-//! of the tenant's pages (`shadows`). Uses outlive a page in `history`: a page that is put again after it left was wanted.
+//! Each level is in the order of puts. Of the levels' oldest pages, the one goes whose age divided by its level's
+//! weight is highest. The weights lie between plain age and newcomers that count for a thirtieth. They are chosen by
+//! the hits that each choice would have had on a sample of the tenant's pages (`shadows`). Uses outlive a page in
+//! `history`: a page that is put again after it left was wanted.
 //!
-//! In a keeping pool a use is noted with the page, and counted when its turn to leave comes: it is put again, so to speak.
+//! In a keeping pool, a use is recorded with the page. It counts when the page is about to be evicted: the page then
+//! moves as if it were put again.
 
 use std::sync::Arc;
 
 use sublet_types::Second;
 
-use super::history::{History, Left, USES_MAX};
-use super::order::{Order, TICK_PUTS, Turn, is_sampled};
-use super::rule::{Eviction, Page, REPRIEVES_MAX, queue};
+use super::history::{Departure, History, USES_MAX};
+use super::rule::{Eviction, PageRef, REPRIEVES_MAX, queue};
+use super::shared_order::{SharedOrder, TICK_PUTS, VictimShard, is_sampled};
 use super::weights::{LEVELS, level_of, rank};
-use crate::arena::Line;
-use crate::frames::{FrameId, Frames, Queue, QueueId};
+use crate::arena::PrefetchAddress;
+use crate::frames::{FrameId, FrameQueue, FrameTable, QueueId};
 
-/// Beside the uses of a page that is here: it was read since it was put in its place.
+/// Stands beside the uses of a page that is here: the page was read since it was put in its place.
 const READ: u8 = USES_MAX + 1;
 
-/// Whose turn it is changes slowly: where it was the shard's own, it is for so many pages more, at the most, and for one in so many of its pages.
+/// The most pages that a shard gives in addition when it was its own turn. Whose turn it is changes slowly. One in
+/// [`OWN_TURNS_ONE_IN`] of the shard's pages is a limit too.
 const OWN_TURNS_MAX: u32 = 7;
 const OWN_TURNS_ONE_IN: u32 = 256;
 
 pub(super) struct AdaptiveMq {
     shard: usize,
-    levels: [Queue; LEVELS],
+    levels: [FrameQueue; LEVELS],
     /// When the oldest page of each level was put.
     oldest: [u32; LEVELS],
-    /// Levels whose oldest has left since; a bit each. Who is the oldest now is looked at when one has to go: by then its frame is fetched.
+    /// One bit for each level whose oldest page has left since. The new oldest page is looked up only when one has to
+    /// go; its frame has been fetched by then.
     is_past: u8,
-    /// The level whose oldest was the next to go when that was looked at last.
+    /// The level whose oldest page was the next to go at the last look.
     next: usize,
-    order: Arc<Order>,
+    order: Arc<SharedOrder>,
     history: Arc<History>,
     sampled_mask: u64,
-    /// Puts since the clock was told of some.
+    /// Puts that the shared clock does not know of yet.
     puts: u32,
-    /// Where to begin to look for another shard's page.
-    luck: usize,
-    /// Pages that it gives for its own puts before it looks again whose turn it is.
+    /// The shard at which the search for another shard's page begins.
+    search_start: usize,
+    /// Pages that the shard gives for its own puts before it looks again which shard's turn it is.
     own_turns: u32,
 }
 
 impl AdaptiveMq {
-    pub(super) fn new(shard: usize, order: Arc<Order>) -> AdaptiveMq {
+    pub(super) fn new(shard: usize, order: Arc<SharedOrder>) -> AdaptiveMq {
         AdaptiveMq {
             shard,
             levels: std::array::from_fn(|level| queue(level as u8)),
@@ -63,7 +67,7 @@ impl AdaptiveMq {
             sampled_mask: order.sampled_mask(),
             order,
             puts: 0,
-            luck: shard,
+            search_start: shard,
             own_turns: 0,
         }
     }
@@ -76,7 +80,7 @@ impl AdaptiveMq {
         }
     }
 
-    fn push(&mut self, frames: &Frames, frame: FrameId, uses: u8) {
+    fn push(&mut self, frames: &FrameTable, frame: FrameId, uses: u8) {
         let level = level_of(uses);
         let now = self.order.clock.now();
         let facts = frames.get(frame);
@@ -86,24 +90,24 @@ impl AdaptiveMq {
         if self.levels[level].len() == 1 {
             self.oldest[level] = now;
             self.is_past &= !(1 << level);
-            self.note_first();
+            self.publish_first();
         }
     }
 
     /// Takes a page out of its level.
-    fn remove(&mut self, frames: &Frames, frame: FrameId) {
+    fn remove(&mut self, frames: &FrameTable, frame: FrameId) {
         let level = usize::from(frames.get(frame).queue().0 - QueueId::OWN);
         if self.levels[level].tail() == Some(frame) {
             self.is_past |= 1 << level;
         }
         self.levels[level].remove(frames, frame);
         if self.levels[level].len() == 0 {
-            self.note_first();
+            self.publish_first();
         }
     }
 
-    /// Looks who is the oldest where the one that was has left. Says which level is next.
-    fn look_at_oldest(&mut self, frames: &Frames) -> Option<usize> {
+    /// Looks up the oldest page of each level whose oldest has left. Returns which level is next.
+    fn refresh_oldest(&mut self, frames: &FrameTable) -> Option<usize> {
         if self.is_past == 0 {
             return self.next_level().map(|(level, _)| level);
         }
@@ -112,10 +116,10 @@ impl AdaptiveMq {
             self.oldest[level] = oldest.map_or(0, |frame| frames.get(frame).note());
         }
         self.is_past = 0;
-        self.note_first()
+        self.publish_first()
     }
 
-    /// The level whose oldest page goes next, and its rank.
+    /// The level whose oldest page goes next, and the rank of that page.
     fn next_level(&self) -> Option<(usize, u64)> {
         let (now, ranks) = (self.order.clock.now(), self.order.ranks());
         let mut next = None;
@@ -131,12 +135,12 @@ impl AdaptiveMq {
         next
     }
 
-    /// Tells the other shards which page is the first here. Says of which level it is.
-    fn note_first(&mut self) -> Option<usize> {
+    /// Tells the other shards which page is the first to go here. Returns its level.
+    fn publish_first(&mut self) -> Option<usize> {
         let level = self.next_level().map(|(level, _)| level);
         self.next = level.unwrap_or(0);
         let first = level.map(|level| (self.oldest[level], level));
-        self.order.note_first(self.shard, first);
+        self.order.publish_first(self.shard, first);
         level
     }
 
@@ -145,7 +149,7 @@ impl AdaptiveMq {
     }
 
     /// Takes a page out and remembers it.
-    fn leave(&mut self, page: Page<'_>, left: Left) {
+    fn depart(&mut self, page: PageRef<'_>, left: Departure) {
         self.remove(page.frames, page.frame);
         let uses = page.hits() & USES_MAX;
         self.history.remember(page.hash, uses, left);
@@ -153,7 +157,7 @@ impl AdaptiveMq {
 }
 
 impl Eviction for AdaptiveMq {
-    fn admit(&mut self, page: Page<'_>) {
+    fn admit(&mut self, page: PageRef<'_>) {
         self.count_put();
         let known = self.history.recall(page.hash);
         let uses = known.map_or(0, |uses| (uses + 1).min(USES_MAX));
@@ -163,7 +167,7 @@ impl Eviction for AdaptiveMq {
         }
     }
 
-    fn hit(&mut self, page: Page<'_>) {
+    fn hit(&mut self, page: PageRef<'_>) {
         page.frames.get(page.frame).set_hits(page.hits() | READ);
         if self.is_sampled(page.hash) {
             self.order.sample_get(page.hash);
@@ -171,8 +175,8 @@ impl Eviction for AdaptiveMq {
         }
     }
 
-    fn take(&mut self, page: Page<'_>) {
-        self.leave(page, Left::Taken);
+    fn hit_exclusive(&mut self, page: PageRef<'_>) {
+        self.depart(page, Departure::Taken);
         if self.is_sampled(page.hash) {
             self.order.sample_get(page.hash);
         }
@@ -184,8 +188,8 @@ impl Eviction for AdaptiveMq {
         }
     }
 
-    fn forget(&mut self, page: Page<'_>) {
-        self.leave(page, Left::Taken);
+    fn forget(&mut self, page: PageRef<'_>) {
+        self.depart(page, Departure::Taken);
         if self.is_sampled(page.hash) {
             self.order.sample_flush(page.hash);
         }
@@ -197,20 +201,20 @@ impl Eviction for AdaptiveMq {
         }
     }
 
-    fn lose(&mut self, page: Page<'_>) {
-        self.leave(page, Left::Evicted);
+    fn drop_with_block(&mut self, page: PageRef<'_>) {
+        self.depart(page, Departure::Evicted);
     }
 
-    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+    fn victim(&mut self, frames: &FrameTable, _now: Second) -> Option<FrameId> {
         for reprieves in 0.. {
-            let level = self.look_at_oldest(frames)?;
+            let level = self.refresh_oldest(frames)?;
             let frame = self.levels[level].tail()?;
             self.remove(frames, frame);
             let hits = frames.get(frame).hits();
             let uses = hits & USES_MAX;
             if hits & READ == 0 || reprieves >= REPRIEVES_MAX {
                 self.history
-                    .remember(frames.hash(frame), uses, Left::Evicted);
+                    .remember(frames.hash(frame), uses, Departure::Evicted);
                 return Some(frame);
             }
             self.push(frames, frame, (uses + 1).min(USES_MAX));
@@ -218,20 +222,20 @@ impl Eviction for AdaptiveMq {
         None
     }
 
-    fn go_along(&mut self, page: Page<'_>) {
-        self.leave(page, Left::Evicted);
+    fn evict_along(&mut self, page: PageRef<'_>) {
+        self.depart(page, Departure::Evicted);
     }
 
-    fn queues(&mut self) -> &mut [Queue] {
+    fn queues(&mut self) -> &mut [FrameQueue] {
         &mut self.levels
     }
 
-    fn renew(&mut self) {
+    fn refresh_shared(&mut self) {
         self.history = self.order.history();
         self.sampled_mask = self.order.sampled_mask();
     }
 
-    fn ghost_line(&self, hash: u64) -> Option<Line> {
+    fn ghost_line(&self, hash: u64) -> Option<PrefetchAddress> {
         self.history.line(hash)
     }
 
@@ -246,15 +250,15 @@ impl Eviction for AdaptiveMq {
         self.levels[oldest.unwrap_or(0)].tail()
     }
 
-    fn whose_turn(&mut self) -> Option<Turn> {
+    fn victim_shard(&mut self) -> Option<VictimShard> {
         if self.own_turns > 0 {
             self.own_turns -= 1;
-            return Some(Turn::Own);
+            return Some(VictimShard::Own);
         }
-        self.luck = self.luck.wrapping_add(1) % (1 << 16);
+        self.search_start = self.search_start.wrapping_add(1) % (1 << 16);
         let own = self.next_level().map(|(_, rank)| rank);
-        let turn = self.order.whose_turn(own, self.luck);
-        if turn == Turn::Own {
+        let turn = self.order.victim_shard(own, self.search_start);
+        if turn == VictimShard::Own {
             self.own_turns = (self.count() / OWN_TURNS_ONE_IN).min(OWN_TURNS_MAX);
         }
         Some(turn)

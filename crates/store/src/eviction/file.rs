@@ -1,45 +1,49 @@
-//! `file`: whole files go, least useful first (Synergy §5.2, Algorithm 3 and equation 1).
+//! `file`: evicts whole files, the least useful first (Synergy §5.2, Algorithm 3 and equation 1).
 //!
-//! A window that is read ahead and only partly present costs a disk read all the same, so that pages
-//! leave by file, one after the other, and a file that is begun is finished. A file's utility is
-//! 100 × (shared ÷ cached + gets ÷ (gets + flushes)), and 50 more for five seconds after its last use;
-//! a term whose denominator is zero counts as zero. The first term would be
-//! all or nothing for the files of a whole pool; it is left out. Algorithm 3 is printed with a loop that runs while the amount is ≥ 0; it ends at zero here.
+//! A window that is read ahead and only partly present costs a disk read all the same. So pages leave by file, one
+//! after the other, and a file that is begun is finished.
+//!
+//! A file's utility is 100 × (shared ÷ cached + gets ÷ (gets + flushes)). It is 50 more for five seconds after the
+//! file's last use. A term whose denominator is zero counts as zero. The first term is left out, because it would be
+//! all or nothing for the files of a whole pool. Algorithm 3 is printed with a loop that runs while the amount is ≥ 0;
+//! here it ends at zero.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use sublet_types::{ObjectId, Second};
 
-use super::rule::{Eviction, Page, queue};
-use crate::frames::{FrameId, Frames, Queue, Seeded};
+use super::rule::{Eviction, PageRef, queue};
+use crate::frames::{FrameId, FrameQueue, FrameTable, SeededHasher};
 
 /// A file: pool and object.
 type FileKey = (u32, ObjectId);
 
-/// A file's place in the order: utility, last use, itself.
-type Rank = (u32, Second, FileKey);
+/// A file's place in the order: its utility, its last use, its key.
+type FileRank = (u32, Second, FileKey);
 
-/// Seconds that a use counts as recent.
+/// Seconds for which a use counts as recent.
 const RECENT_SECS: u32 = 5;
 
-/// What recent use is worth.
+/// Points that recent use is worth.
 const RECENT_POINTS: u32 = 50;
 
-/// Recently used files that are looked at for one that is worth less all the same.
+/// Recently used files that are examined in search of one that is worth less all the same.
 const LOOKED_AT_MAX: usize = 32;
 
-/// Files without a page whose counters are kept, at the most.
+/// The most files without a page whose counters are kept.
 const DEPARTED_MAX: usize = 1024;
 
-/// A flush needs no memory (R-F3): a file that one made less useful waits for its new place in the order until the next
-/// file has to leave, and what is to hold the departed is there as soon as files are.
-pub(super) struct ByFile {
-    files: HashMap<FileKey, File, Seeded>,
-    /// Files with pages, by utility without recency; of equals the one that was used longest ago comes first.
-    order: BTreeSet<Rank>,
-    /// Files whose place in the order is that of before a flush.
+/// The eviction by file.
+///
+/// A flush needs no memory (R-F3). So a file that a flush made less useful waits for its new place until the next file
+/// has to leave. The space for departed files is allocated along with that for present files.
+pub(super) struct FileEviction {
+    files: HashMap<FileKey, CachedFile, SeededHasher>,
+    /// Files with pages, by utility without recency. Among equals, the one that was used longest ago comes first.
+    order: BTreeSet<FileRank>,
+    /// Files that still have the place in the order that they had before a flush.
     misplaced: Vec<FileKey>,
-    /// Departures of files, the longest ago first; of a file that came back since, too.
+    /// Departures of files, oldest first, including those of files that came back since.
     departed: VecDeque<(u64, FileKey)>,
     /// Pages of all files.
     count: u32,
@@ -49,21 +53,21 @@ pub(super) struct ByFile {
     leaving: Option<FileKey>,
 }
 
-struct File {
-    pages: Queue,
+struct CachedFile {
+    pages: FrameQueue,
     gets: u32,
     flushes: u32,
     last_use: Second,
-    /// Its place in the order, while it has pages.
-    place: Option<Rank>,
+    /// The file's place in the order, while it has pages.
+    place: Option<FileRank>,
     is_misplaced: bool,
-    /// Which departure it was that it is without a page since.
+    /// The number of the departure since which it has no page.
     departure: Option<u64>,
 }
 
-impl File {
-    fn new(now: Second) -> File {
-        File {
+impl CachedFile {
+    fn new(now: Second) -> CachedFile {
+        CachedFile {
             pages: queue(0),
             gets: 0,
             flushes: 0,
@@ -74,13 +78,13 @@ impl File {
         }
     }
 
-    /// Equation 1, in points, without recency.
+    /// Equation 1 in points, without recency.
     fn utility(&self) -> u32 {
         let (gets, flushes) = (u64::from(self.gets), u64::from(self.flushes));
         (100 * gets).checked_div(gets + flushes).unwrap_or(0) as u32
     }
 
-    fn rank(&self, key: FileKey) -> Rank {
+    fn rank(&self, key: FileKey) -> FileRank {
         (self.utility(), self.last_use, key)
     }
 
@@ -89,9 +93,9 @@ impl File {
     }
 }
 
-impl ByFile {
-    pub(super) fn new() -> ByFile {
-        ByFile {
+impl FileEviction {
+    pub(super) fn new() -> FileEviction {
+        FileEviction {
             files: HashMap::default(),
             order: BTreeSet::new(),
             misplaced: Vec::new(),
@@ -102,14 +106,16 @@ impl ByFile {
         }
     }
 
-    fn key(page: Page<'_>) -> FileKey {
+    fn key(page: PageRef<'_>) -> FileKey {
         let key = page.frames.get(page.frame).key();
         (key.pool, key.object)
     }
 
-    /// Changes a file, which may be new, and its place in the order.
-    fn change(&mut self, key: FileKey, now: Second, change: impl FnOnce(&mut File)) {
-        self.files.entry(key).or_insert_with(|| File::new(now));
+    /// Changes a file, which may be new, and moves it to its place in the order.
+    fn change(&mut self, key: FileKey, now: Second, change: impl FnOnce(&mut CachedFile)) {
+        self.files
+            .entry(key)
+            .or_insert_with(|| CachedFile::new(now));
         self.update(key, change);
         self.put_in_place(key);
         let files = self.order.len();
@@ -119,8 +125,8 @@ impl ByFile {
             .reserve(files.min(DEPARTED_MAX - self.departed.len()));
     }
 
-    /// Changes a file that is there, and leaves it at its place in the order, unless its last page goes.
-    fn update(&mut self, key: FileKey, change: impl FnOnce(&mut File)) {
+    /// Changes a file that exists and keeps its place in the order, unless its last page goes.
+    fn update(&mut self, key: FileKey, change: impl FnOnce(&mut CachedFile)) {
         let Some(file) = self.files.get_mut(&key) else {
             return;
         };
@@ -136,7 +142,7 @@ impl ByFile {
         }
     }
 
-    /// Gives a file that has pages the place in the order that it has by now.
+    /// Moves a file that has pages to its current place in the order.
     fn put_in_place(&mut self, key: FileKey) {
         let Some(file) = self.files.get_mut(&key) else {
             return;
@@ -151,10 +157,10 @@ impl ByFile {
         self.order.extend(place);
     }
 
-    /// Has a file put in its place when the next one has to leave.
+    /// Marks a file, so that it is moved to its place when the next one has to leave.
     fn note_misplaced(&mut self, key: FileKey) {
         let has_room = self.misplaced.len() < self.misplaced.capacity();
-        let in_place = |file: &&mut File| file.place.is_some() && !file.is_misplaced;
+        let in_place = |file: &&mut CachedFile| file.place.is_some() && !file.is_misplaced;
         if let Some(file) = self
             .files
             .get_mut(&key)
@@ -166,13 +172,13 @@ impl ByFile {
         }
     }
 
-    /// A file's last page went: its counters stay for a while.
+    /// Records that a file's last page went. Its counters stay for a while.
     fn note_departure(&mut self, key: FileKey) {
         let room = self.departed.capacity().min(DEPARTED_MAX);
         if self.departed.len() >= room
             && let Some((departure, oldest)) = self.departed.pop_front()
         {
-            let is_away = |file: &File| file.departure == Some(departure);
+            let is_away = |file: &CachedFile| file.departure == Some(departure);
             if self.files.get(&oldest).is_some_and(is_away) {
                 self.files.remove(&oldest);
             }
@@ -184,7 +190,7 @@ impl ByFile {
         }
     }
 
-    /// The file of the least utility.
+    /// The file with the least utility.
     fn least_useful(&self, now: Second) -> Option<FileKey> {
         let mut best: Option<(u32, FileKey)> = None;
         for (looked_at, &(utility, _, key)) in self.order.iter().enumerate() {
@@ -203,35 +209,37 @@ impl ByFile {
     }
 }
 
-impl Eviction for ByFile {
-    fn admit(&mut self, page: Page<'_>) {
-        self.change(ByFile::key(page), page.now, |file| {
+impl Eviction for FileEviction {
+    fn admit(&mut self, page: PageRef<'_>) {
+        self.change(FileEviction::key(page), page.now, |file| {
             file.pages.push(page.frames, page.frame);
             file.last_use = page.now;
         });
     }
 
-    fn hit(&mut self, page: Page<'_>) {
-        self.change(ByFile::key(page), page.now, |file| {
+    fn hit(&mut self, page: PageRef<'_>) {
+        self.change(FileEviction::key(page), page.now, |file| {
             file.gets = file.gets.saturating_add(1);
             file.last_use = page.now;
         });
     }
 
-    fn rewrite(&mut self, page: Page<'_>) {
-        self.change(ByFile::key(page), page.now, |file| file.last_use = page.now);
+    fn rewrite(&mut self, page: PageRef<'_>) {
+        self.change(FileEviction::key(page), page.now, |file| {
+            file.last_use = page.now
+        });
     }
 
-    fn take(&mut self, page: Page<'_>) {
-        self.change(ByFile::key(page), page.now, |file| {
+    fn hit_exclusive(&mut self, page: PageRef<'_>) {
+        self.change(FileEviction::key(page), page.now, |file| {
             file.pages.remove(page.frames, page.frame);
             file.gets = file.gets.saturating_add(1);
             file.last_use = page.now;
         });
     }
 
-    fn forget(&mut self, page: Page<'_>) {
-        let key = ByFile::key(page);
+    fn forget(&mut self, page: PageRef<'_>) {
+        let key = FileEviction::key(page);
         self.update(key, |file| {
             file.pages.remove(page.frames, page.frame);
             file.flushes = file.flushes.saturating_add(1);
@@ -239,7 +247,7 @@ impl Eviction for ByFile {
         self.note_misplaced(key);
     }
 
-    fn victim(&mut self, frames: &Frames, now: Second) -> Option<FrameId> {
+    fn victim(&mut self, frames: &FrameTable, now: Second) -> Option<FrameId> {
         let begun = self
             .leaving
             .filter(|key| self.files.get(key).is_some_and(|file| file.pages.len() > 0));
@@ -253,23 +261,23 @@ impl Eviction for ByFile {
         victim
     }
 
-    fn lose(&mut self, page: Page<'_>) {
-        self.update(ByFile::key(page), |file| {
+    fn drop_with_block(&mut self, page: PageRef<'_>) {
+        self.update(FileEviction::key(page), |file| {
             file.pages.remove(page.frames, page.frame);
         });
     }
 
-    fn go_along(&mut self, page: Page<'_>) {
-        self.lose(page);
+    fn evict_along(&mut self, page: PageRef<'_>) {
+        self.drop_with_block(page);
     }
 
-    fn moved(&mut self, page: Page<'_>, to: FrameId) {
-        if let Some(file) = self.files.get_mut(&ByFile::key(page)) {
+    fn relocate(&mut self, page: PageRef<'_>, to: FrameId) {
+        if let Some(file) = self.files.get_mut(&FileEviction::key(page)) {
             file.pages.replace(page.frames, page.frame, to);
         }
     }
 
-    fn queues(&mut self) -> &mut [Queue] {
+    fn queues(&mut self) -> &mut [FrameQueue] {
         &mut []
     }
 

@@ -1,9 +1,9 @@
-//! Ghosts: pages that left not long ago, by a part of their hash, with the uses they had.
+//! Ghosts: pages that left recently. Each is a part of the page's hash with the uses that it had.
 //!
-//! Four bytes a ghost, in buckets of one cache line; each bucket is a little queue of its own, so the
-//! oldest goes when a new one needs its place. All buckets together forget like one queue, nearly.
+//! A ghost takes four bytes. Ghosts are kept in buckets of one cache line. Each bucket is a small queue of its own: its
+//! oldest ghost goes when a new one needs the place. All buckets together forget almost like one queue.
 
-use crate::arena::Line;
+use crate::arena::PrefetchAddress;
 
 /// Ghosts in a bucket.
 const BUCKET: usize = 16;
@@ -11,16 +11,16 @@ const BUCKET: usize = 16;
 /// Bits of the hash that a ghost keeps; two more hold its uses.
 const NAME_BITS: u32 = 30;
 
-/// Growth at a time: a quarter.
+/// Growth per step: a quarter.
 const GROWTH: usize = 4;
 
-/// Departures in a row at the least for which most of the place was not needed, before it is given back.
+/// The least number of departures in a row that must need little of the space before it is given back.
 const DEPARTURES: usize = 2048;
 
-/// No ghost: names are never zero.
+/// The empty place; names are never zero.
 const NONE: u32 = 0;
 
-/// Some ghosts, the newest first: a cache line.
+/// Some ghosts, the newest first. A bucket is a cache line.
 #[repr(align(64))]
 #[derive(Clone, Copy, Debug)]
 struct Bucket([u32; BUCKET]);
@@ -29,12 +29,12 @@ struct Bucket([u32; BUCKET]);
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
     buckets: Vec<Bucket>,
-    /// How often in a row it was heard that most of the place is not needed.
+    /// Departures in a row that found most of the space unneeded.
     too_large: usize,
 }
 
 impl Ghosts {
-    /// Makes place for at least `count` ghosts.
+    /// Makes space for at least `count` ghosts.
     pub(crate) fn make_place(&mut self, count: usize) {
         let wanted = count.div_ceil(BUCKET);
         if wanted > self.buckets.len() {
@@ -42,8 +42,8 @@ impl Ghosts {
         }
     }
 
-    /// Gives place back that `count` ghosts have not needed for as many departures as there are buckets: a shard that is
-    /// small for a moment only keeps its ghosts, and is at no expense.
+    /// Gives back space that `count` ghosts have not needed for as many departures as there are buckets. A shard that
+    /// is small only for a moment keeps its ghosts and pays nothing.
     pub(crate) fn shrink_to(&mut self, count: usize) {
         let wanted = count.div_ceil(BUCKET);
         if wanted >= self.buckets.len() / 4 {
@@ -91,12 +91,12 @@ impl Ghosts {
         bucket[1..].copy_from_slice(&before[..BUCKET - 1]);
     }
 
-    /// Remembers a page that had `hits` uses, 3 at the most.
+    /// Remembers a page that had `hits` uses, at most 3.
     pub(crate) fn remember(&mut self, hash: u64, hits: u8) {
         self.push(Self::name(hash) | u32::from(hits & 3));
     }
 
-    /// Takes a page's ghost: the uses it had.
+    /// Removes a page's ghost and returns the uses that it had.
     pub(crate) fn recall(&mut self, hash: u64) -> Option<u8> {
         if self.buckets.is_empty() {
             return None;
@@ -111,12 +111,14 @@ impl Ghosts {
         Some(hits)
     }
 
-    /// The place of a page's ghost.
-    pub(crate) fn line(&self, hash: u64) -> Option<Line> {
+    /// The cache line of a page's ghost.
+    pub(crate) fn line(&self, hash: u64) -> Option<PrefetchAddress> {
         if self.buckets.is_empty() {
             return None;
         }
-        Some(Line::of(&self.buckets[self.bucket(Self::name(hash))]))
+        Some(PrefetchAddress::of(
+            &self.buckets[self.bucket(Self::name(hash))],
+        ))
     }
 
     /// Bytes that the ghosts take.
@@ -125,7 +127,7 @@ impl Ghosts {
     }
 }
 
-/// The newest ghost of a name. All are compared side by side: most often none is it.
+/// The index of the newest ghost of a name. All are compared side by side, because most often none matches.
 fn place_of(bucket: &[u32; BUCKET], name: u32) -> Option<usize> {
     let same = |ghost: &u32| u32::from(ghost & !3 == name);
     let found = (0..)

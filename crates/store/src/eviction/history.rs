@@ -1,74 +1,74 @@
-//! History: the pages that left a tenant not long ago, by a part of their hash, with the uses they had.
+//! History: pages that left a tenant recently. Each is a part of the page's hash with the uses that it had.
 //!
-//! Ten bytes a page, in cache lines of two queues: six pages that were evicted, and ten that somebody came for. All lines
-//! together forget like one queue of each kind, nearly. Shards share it: a page's place says nothing of its object, so that an
-//! object that comes all at once is remembered as long as any.
+//! A page takes ten bytes. A cache line is two queues: six pages that were evicted, and ten that were taken. All lines
+//! together forget almost like one queue of each kind. The shards share the history: a page's line does not depend on
+//! its object. So an object that comes all at once is remembered as long as any other.
 //!
-//! Words are read and written without a lock. Whoever meets another in a line may lose a page from it, or leave it there
-//! twice; neither is more than a wrong guess at what will be asked for.
+//! Threads read and write words without a lock. If two threads meet in a line, a page may be lost from it or stay there
+//! twice. Either is only a wrong guess at what will be asked for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::arena::Line;
+use crate::arena::PrefetchAddress;
 
-/// Words of a line, in pairs that are read and written at once: the newer one in the lower half.
+/// Words of a line, in pairs that are read and written at once. The newer word is in the lower half.
 const PAIRS: usize = 8;
 
-/// Those of pages that were evicted. With as many for each kind more was missed of loops
+/// Pairs of pages that were evicted. An equal split between the kinds missed more of loops
 /// (docs/decisions/2026-11-25-one-order-over-shards.md).
 const EVICTED_PAIRS: usize = 3;
 
-/// Bits of a word that are uses; the rest are its page's name.
+/// Bits of a word that hold uses. The rest is the page's name.
 const USES_BITS: u32 = 4;
 
-/// Uses that are told apart.
+/// The most uses that are distinguished.
 pub(super) const USES_MAX: u8 = (1 << USES_BITS) - 1;
 
-/// Places of a row, told by bits of the hash that are in no name.
+/// Lines of a row. Bits of the hash that are in no name choose among them.
 const PARTS: usize = 16;
 
-/// Pages of a tenant for which a row is enough: nearly one that was evicted and 1.6 that were taken for each. A line's load
-/// differs from another's by chance, and with less some forget too soon.
+/// Pages of a tenant per row. That gives each nearly one evicted and 1.6 taken pages of history. The load of lines
+/// varies by chance, and with less space some lines forget too soon.
 const ROW_PAGES: u64 = 100;
 
-/// History is made anew where it has more or fewer rows than it needs by one in so many.
+/// History is rebuilt if its rows exceed or fall short of what it needs by more than this fraction.
 const SLACK_ONE_IN: usize = 32;
 
 /// How a page left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// It had to go.
+pub(super) enum Departure {
+    /// It was evicted.
     Evicted,
-    /// Its owner has it, or made it void.
+    /// Its owner took it or invalidated it.
     Taken,
 }
 
-/// A place: a queue of words of each kind, the newest first.
+/// A line: a queue of words for each kind, newest first.
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Place([AtomicU64; PAIRS]);
+struct HistoryLine([AtomicU64; PAIRS]);
 
 /// One in each half of a pair.
 const ONES: u64 = 1 << 32 | 1;
 
-/// What is not zero where a word of a pair has this name: its uses are not compared.
+/// Nonzero if a word of the pair has this name. Uses are not compared.
 fn named(pair: u64, name: u32) -> u64 {
     let other = (pair ^ (u64::from(name) * ONES)) & !(u64::from(USES_MAX) * ONES);
-    // Of a half that is zero alone the topmost bit is borrowed, or of one above such a half.
+    // The topmost bit is set only in a half that is zero, or in the half above one that is: it is borrowed.
     other.wrapping_sub(ONES) & !other & ONES << 31
 }
 
-impl Place {
-    fn queue(&self, left: Left) -> &[AtomicU64] {
+impl HistoryLine {
+    fn queue(&self, left: Departure) -> &[AtomicU64] {
         let (evicted, taken) = self.0.split_at(EVICTED_PAIRS);
         match left {
-            Left::Evicted => evicted,
-            Left::Taken => taken,
+            Departure::Evicted => evicted,
+            Departure::Taken => taken,
         }
     }
 
-    /// Each pair takes over the older word of the one before.
-    fn push(&self, left: Left, word: u32) {
+    /// Each pair takes the older word of the pair before it.
+    fn push(&self, left: Departure, word: u32) {
         let mut newer = word;
         for pair in self.queue(left) {
             let words = pair.load(Ordering::Relaxed);
@@ -80,19 +80,19 @@ impl Place {
         }
     }
 
-    /// Takes the newest word of a name. Most often there is none.
-    fn take(&self, name: u32) -> Option<u32> {
+    /// Removes the newest word of a name and returns it. Most often there is none.
+    fn remove(&self, name: u32) -> Option<u32> {
         let found = self.0.iter().fold(0, |found, pair| {
             found | named(pair.load(Ordering::Relaxed), name)
         });
         if found == 0 {
             return None;
         }
-        let mut kinds = [Left::Evicted, Left::Taken].into_iter();
-        kinds.find_map(|left| self.take_of(left, name))
+        let mut kinds = [Departure::Evicted, Departure::Taken].into_iter();
+        kinds.find_map(|left| self.remove_from(left, name))
     }
 
-    fn take_of(&self, left: Left, name: u32) -> Option<u32> {
+    fn remove_from(&self, left: Departure, name: u32) -> Option<u32> {
         let queue = self.queue(left);
         let pair = |at: usize| queue.get(at).map_or(0, |pair| pair.load(Ordering::Relaxed));
         let mut pairs = (0..queue.len()).map(|at| (at, pair(at)));
@@ -102,7 +102,7 @@ impl Place {
             true => (newer, older),
             false => (older, newer),
         };
-        // The older ones move up.
+        // The older words move up.
         for (at, pair_there) in queue.iter().enumerate().skip(first) {
             let next = pair(at + 1);
             pair_there.store(next << 32 | u64::from(stays), Ordering::Relaxed);
@@ -112,30 +112,30 @@ impl Place {
     }
 }
 
-/// What is remembered of a tenant's pages.
+/// What is remembered of the pages that left a tenant.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// In rows of [`PARTS`].
-    places: Box<[Place]>,
+    /// Lines, in rows of [`PARTS`].
+    lines: Box<[HistoryLine]>,
 }
 
 impl History {
-    /// The same with as much place as so many pages need; `None` if it has that, or nearly.
+    /// A copy with the space that this many pages need. `None` if the history has about that much already.
     pub(super) fn fitted(&self, pages: u64) -> Option<History> {
-        let has = self.places.len() / PARTS;
+        let has = self.lines.len() / PARTS;
         let needs = (pages / ROW_PAGES).max(pages.min(1)) as usize;
         let is_fit = has.abs_diff(needs) <= needs / SLACK_ONE_IN;
         (!is_fit).then(|| self.resized(needs))
     }
 
-    /// With so many rows. From the oldest word of each line on, so that lines keep their order.
+    /// A copy with this many rows. It starts at the oldest word of each line, so that lines keep their order.
     fn resized(&self, rows: usize) -> History {
         let resized = History {
-            places: (0..rows * PARTS).map(|_| Place::default()).collect(),
+            lines: (0..rows * PARTS).map(|_| HistoryLine::default()).collect(),
         };
         for at in (0..PAIRS).rev() {
-            for (nth, place) in self.places.iter().enumerate() {
-                for left in [Left::Evicted, Left::Taken] {
+            for (nth, place) in self.lines.iter().enumerate() {
+                for left in [Departure::Evicted, Departure::Taken] {
                     let pair = place.queue(left).get(at);
                     let pair = pair.map_or(0, |pair| pair.load(Ordering::Relaxed));
                     for word in [(pair >> 32) as u32, pair as u32] {
@@ -147,54 +147,54 @@ impl History {
         resized
     }
 
-    /// Takes over a word, if it is one.
-    fn keep(&self, left: Left, word: u32, part: usize) {
-        let row = row_of(word, self.places.len() / PARTS);
+    /// Adds a word, unless it is empty.
+    fn keep(&self, left: Departure, word: u32, part: usize) {
+        let row = row_of(word, self.lines.len() / PARTS);
         if word != 0
-            && let Some(place) = self.places.get(row * PARTS + part)
+            && let Some(place) = self.lines.get(row * PARTS + part)
         {
             place.push(left, word);
         }
     }
 
     #[inline]
-    fn place_of(&self, hash: u64) -> Option<&Place> {
-        let row = row_of(name(hash), self.places.len() / PARTS);
+    fn line_of(&self, hash: u64) -> Option<&HistoryLine> {
+        let row = row_of(name(hash), self.lines.len() / PARTS);
         let part = (hash >> (64 - u32::BITS)) as usize % PARTS;
-        self.places.get(row * PARTS + part)
+        self.lines.get(row * PARTS + part)
     }
 
-    /// Remembers a page that had so many uses.
-    pub(super) fn remember(&self, hash: u64, uses: u8, left: Left) {
-        if let Some(place) = self.place_of(hash) {
+    /// Remembers a page that had this many uses.
+    pub(super) fn remember(&self, hash: u64, uses: u8, left: Departure) {
+        if let Some(place) = self.line_of(hash) {
             place.push(left, name(hash) | u32::from(uses.min(USES_MAX)));
         }
     }
 
-    /// Takes a page's uses from it, if it is remembered.
+    /// Removes a page and returns its uses, if it is remembered.
     pub(super) fn recall(&self, hash: u64) -> Option<u8> {
-        let word = self.place_of(hash)?.take(name(hash))?;
+        let word = self.line_of(hash)?.remove(name(hash))?;
         Some(word as u8 & USES_MAX)
     }
 
-    /// The line that it touches for a page.
-    pub(super) fn line(&self, hash: u64) -> Option<Line> {
-        self.place_of(hash).map(Line::of)
+    /// The cache line that holds a page's word.
+    pub(super) fn line(&self, hash: u64) -> Option<PrefetchAddress> {
+        self.line_of(hash).map(PrefetchAddress::of)
     }
 
     /// Bytes that it takes.
     pub(super) fn bytes(&self) -> u64 {
-        size_of_val(&*self.places) as u64
+        size_of_val(&*self.lines) as u64
     }
 }
 
-/// A page's name: 28 bits of its hash, above the bits of its uses. Never none.
+/// A page's name: 28 bits of its hash, above the bits of its uses. It is never zero.
 fn name(hash: u64) -> u32 {
     let name = (hash >> 32) as u32 & !u32::from(USES_MAX);
     name.max(u32::from(USES_MAX) + 1)
 }
 
-/// The row of a name, or of a word with it.
+/// The row of a name, or of a word with that name.
 fn row_of(word: u32, rows: usize) -> usize {
     let name = u64::from(word >> USES_BITS);
     ((name * rows as u64) >> (u32::BITS - USES_BITS)) as usize
@@ -215,12 +215,12 @@ mod tests {
     #[test]
     fn what_left_is_remembered_with_its_uses_and_recalled_once() {
         let history = History::default();
-        history.remember(hash(1), 1, Left::Taken);
+        history.remember(hash(1), 1, Departure::Taken);
         assert_eq!(history.recall(hash(1)), None, "no place was made");
         let history = history.fitted(1000).expect("larger");
         for n in 1..=1000 {
-            history.remember(hash(n), (n % 40) as u8, Left::Evicted);
-            history.remember(hash(n + 5000), 7, Left::Taken);
+            history.remember(hash(n), (n % 40) as u8, Departure::Evicted);
+            history.remember(hash(n + 5000), 7, Departure::Taken);
         }
         let uses = |n: &u64| history.recall(hash(*n)) == Some((n % 40).min(15) as u8);
         assert!((1..=1000).filter(uses).count() > 900);
@@ -231,11 +231,11 @@ mod tests {
     #[test]
     fn a_larger_size_forgets_nothing_and_a_smaller_one_what_has_no_place() {
         let small = History::default().fitted(4000).expect("larger");
-        (1..=1500).for_each(|n| small.remember(hash(n), 1, Left::Evicted));
+        (1..=1500).for_each(|n| small.remember(hash(n), 1, Departure::Evicted));
         assert!(small.fitted(4050).is_none(), "nearly the same");
         let large = small.fitted(40_000).expect("larger");
         assert!(found(&large, 1..=500) > 490);
-        (1..=500).for_each(|n| large.remember(hash(n), 1, Left::Evicted));
+        (1..=500).for_each(|n| large.remember(hash(n), 1, Departure::Evicted));
         let small = large.fitted(1000).expect("smaller");
         assert!(small.bytes() <= 12 * 1000, "{}", small.bytes());
         let left = found(&small, 1..=1500);

@@ -1,123 +1,124 @@
-//! What an eviction is told of, and what it is asked.
+//! The interface of an eviction: what it is told, and what it is asked.
 
 use sublet_types::Second;
 
-use super::order::Turn;
-use crate::arena::Line;
-use crate::frames::{FrameId, Frames, HITS_MAX, Queue, QueueId};
+use super::shared_order::VictimShard;
+use crate::arena::PrefetchAddress;
+use crate::frames::{FrameId, FrameQueue, FrameTable, HITS_MAX, QueueId};
 
-/// Pages that are let be in the search for one victim, at the most: a put does a bounded work (R-E4).
+/// The most pages that may be spared in the search for one victim, so that a put does bounded work (R-E4).
 pub const REPRIEVES_MAX: usize = 64;
 
-/// A page that something happens to.
+/// The page that an event is about.
 #[derive(Clone, Copy)]
-pub struct Page<'a> {
-    /// The facts of all frames.
-    pub frames: &'a Frames,
-    /// The frame that it is in.
+pub struct PageRef<'a> {
+    /// The records of all frames.
+    pub frames: &'a FrameTable,
+    /// The frame that holds it.
     pub frame: FrameId,
-    /// Its hash: what it is remembered by when it is gone.
+    /// Its hash, by which it is remembered when it is gone.
     pub hash: u64,
-    /// When it happens.
+    /// The time of the event.
     pub now: Second,
 }
 
-impl Page<'_> {
-    /// Uses that its frame remembers.
+impl PageRef<'_> {
+    /// The uses that its frame remembers.
     pub fn hits(&self) -> u8 {
         self.frames.get(self.frame).hits()
     }
 
-    /// Has its frame remember so many uses, or as many as it can.
+    /// Makes its frame remember this many uses, or as many as it can.
     pub fn set_hits(&self, hits: u8) {
         self.frames.get(self.frame).set_hits(hits.min(HITS_MAX));
     }
 }
 
-/// The order in which one shard's ephemeral pages go.
+/// The order in which one shard's ephemeral pages are evicted.
 pub trait Eviction: Send {
     /// A page was put that was not there.
-    fn admit(&mut self, page: Page<'_>);
+    fn admit(&mut self, page: PageRef<'_>);
 
     /// A page that is there was put again.
-    fn rewrite(&mut self, page: Page<'_>) {
+    fn rewrite(&mut self, page: PageRef<'_>) {
         self.hit(page);
     }
 
     /// A page was read and stays.
-    fn hit(&mut self, page: Page<'_>);
+    fn hit(&mut self, page: PageRef<'_>);
 
-    /// A page was read and leaves for it.
-    fn take(&mut self, page: Page<'_>) {
+    /// A page was read and therefore leaves.
+    fn hit_exclusive(&mut self, page: PageRef<'_>) {
         self.forget(page);
     }
 
-    /// A page was asked for that is not there, and would have left.
+    /// A get missed a page that a hit would have taken.
     fn miss(&mut self, _hash: u64) {}
 
     /// A page was flushed.
-    fn forget(&mut self, page: Page<'_>);
+    fn forget(&mut self, page: PageRef<'_>);
 
-    /// A page was flushed that is not there.
+    /// A flush named a page that is not there.
     fn forget_absent(&mut self, _hash: u64) {}
 
     /// A page went with its block, which was dropped.
-    fn lose(&mut self, page: Page<'_>) {
+    fn drop_with_block(&mut self, page: PageRef<'_>) {
         self.forget(page);
     }
 
-    /// Chooses who goes next, and lets go of it. `None` if there is nobody.
-    fn victim(&mut self, frames: &Frames, now: Second) -> Option<FrameId>;
+    /// Chooses the next victim and removes it. `None` if there is no page.
+    fn victim(&mut self, frames: &FrameTable, now: Second) -> Option<FrameId>;
 
-    /// A page goes along with the last victim, of whose window it is.
-    fn go_along(&mut self, page: Page<'_>) {
+    /// A page goes along with the last victim, because it is of the same window.
+    fn evict_along(&mut self, page: PageRef<'_>) {
         self.forget(page);
     }
 
     /// A page was moved to the frame `to`.
-    fn moved(&mut self, page: Page<'_>, to: FrameId) {
+    fn relocate(&mut self, page: PageRef<'_>, to: FrameId) {
         let at = page.frames.get(page.frame).queue().0 - QueueId::OWN;
         self.queues()[at as usize].replace(page.frames, page.frame, to);
     }
 
-    /// Its queues, in the order of their ids.
-    fn queues(&mut self) -> &mut [Queue];
+    /// The eviction's queues, in the order of their ids.
+    fn queues(&mut self) -> &mut [FrameQueue];
 
-    /// Pages that it knows.
+    /// The number of pages that it orders.
     fn count(&mut self) -> u32 {
-        self.queues().iter().map(Queue::len).sum()
+        self.queues().iter().map(FrameQueue::len).sum()
     }
 
-    /// The line by which a page of that hash is remembered when it has left.
-    fn ghost_line(&self, _hash: u64) -> Option<Line> {
+    /// The cache line that will remember a page of that hash when it has left.
+    fn ghost_line(&self, _hash: u64) -> Option<PrefetchAddress> {
         None
     }
 
-    /// Takes over what its tenant's shards have in common, after that changed.
-    fn renew(&mut self) {}
+    /// Adopts what the tenant's shards share, after that changed.
+    fn refresh_shared(&mut self) {}
 
-    /// Which shard of the tenant should give a page for a new one here; `None` where this eviction cannot tell.
-    fn whose_turn(&mut self) -> Option<Turn> {
+    /// The shard of the tenant that should give a page for a new one here. `None` if this eviction cannot tell.
+    fn victim_shard(&mut self) -> Option<VictimShard> {
         None
     }
 
-    /// Who will probably be the next victim, where that is known without a search.
+    /// The probable next victim, if it is known without a search.
     fn next_victim(&self) -> Option<FrameId> {
         None
     }
 
-    /// Who has been there longest of those that have proven themselves, where there is such an order and no search for it.
+    /// The page that has been there longest of those that have proven themselves. `None` if the eviction has no such
+    /// order, or only by a search.
     fn oldest(&self) -> Option<FrameId> {
         self.next_victim()
     }
 
-    /// Bytes that it remembers the departed with.
+    /// Bytes that it takes to remember departed pages.
     fn ghost_bytes(&self) -> u64 {
         0
     }
 }
 
 /// The `n`th queue of an eviction.
-pub const fn queue(n: u8) -> Queue {
-    Queue::new(QueueId(QueueId::OWN + n))
+pub const fn queue(n: u8) -> FrameQueue {
+    FrameQueue::new(QueueId(QueueId::OWN + n))
 }

@@ -1,47 +1,47 @@
-//! `s3fifo`: a small queue for newcomers, a main one for who was used, ghosts of newcomers that went
-//! (Yang et al., SOSP '23). Made for a cache that keeps what it serves: in an exclusive pool see `x-s3h`.
+//! `s3fifo`: a small queue for newcomers, a main queue for used pages, and ghosts of evicted newcomers (Yang et al.,
+//! SOSP '23). It is made for a cache that keeps what it serves. For an exclusive pool see `x-s3h`.
 
 use sublet_types::Second;
 
 use super::ghost::Ghosts;
-use super::rule::{Eviction, Page, REPRIEVES_MAX, queue};
-use crate::arena::Line;
-use crate::frames::{FrameId, Frames, Queue};
+use super::rule::{Eviction, PageRef, REPRIEVES_MAX, queue};
+use crate::arena::PrefetchAddress;
+use crate::frames::{FrameId, FrameQueue, FrameTable};
 
 pub(super) const SMALL: usize = 0;
 pub(super) const MAIN: usize = 1;
 
-/// The small queue's part of all pages: a tenth.
+/// The small queue's share of all pages: a tenth.
 const SMALL_ONE_IN: u32 = 10;
 
-/// A newcomer that was used so often goes on to the main queue.
+/// A newcomer with this many uses goes on to the main queue.
 const PROVEN_HITS: u8 = 2;
 
-/// The two queues, as `x-s3h` has them, too.
-pub(super) struct Queues(pub(super) [Queue; 2]);
+/// The two queues. `x-s3h` uses them too.
+pub(super) struct S3Queues(pub(super) [FrameQueue; 2]);
 
-impl Queues {
-    pub(super) fn new() -> Queues {
-        Queues([queue(SMALL as u8), queue(MAIN as u8)])
+impl S3Queues {
+    pub(super) fn new() -> S3Queues {
+        S3Queues([queue(SMALL as u8), queue(MAIN as u8)])
     }
 
     pub(super) fn len(&self) -> usize {
         (self.0[SMALL].len() + self.0[MAIN].len()) as usize
     }
 
-    pub(super) fn push(&mut self, at: usize, page: Page<'_>) {
+    pub(super) fn push(&mut self, at: usize, page: PageRef<'_>) {
         self.0[at].push(page.frames, page.frame);
     }
 
-    /// Takes a page out; says whether it was a newcomer.
-    pub(super) fn remove(&mut self, page: Page<'_>) -> bool {
+    /// Removes a page. Returns whether it was a newcomer.
+    pub(super) fn remove(&mut self, page: PageRef<'_>) -> bool {
         let at = page.frames.get(page.frame).queue().0 - crate::frames::QueueId::OWN;
         self.0[at as usize].remove(page.frames, page.frame);
         usize::from(at) == SMALL
     }
 
-    /// Who goes next, and whether it was a newcomer.
-    pub(super) fn victim(&mut self, frames: &Frames) -> Option<(FrameId, bool)> {
+    /// The next victim, and whether it was a newcomer.
+    pub(super) fn victim(&mut self, frames: &FrameTable) -> Option<(FrameId, bool)> {
         for reprieves in 0.. {
             let at = self.next()?;
             let frame = self.0[at].pop(frames)?;
@@ -57,17 +57,17 @@ impl Queues {
         None
     }
 
-    /// Who probably goes next.
+    /// The probable next victim.
     pub(super) fn next_victim(&self) -> Option<FrameId> {
         self.next().and_then(|at| self.0[at].tail())
     }
 
-    /// Who is oldest of those that were used; of the newcomers, where there are no others.
+    /// The oldest of the used pages, or of the newcomers if there are no others.
     pub(super) fn oldest(&self) -> Option<FrameId> {
         self.0[MAIN].tail().or_else(|| self.0[SMALL].tail())
     }
 
-    /// The queue that gives next: the small one while it has its part.
+    /// The queue that gives next: the small one while it has its share.
     fn next(&self) -> Option<usize> {
         let [small, main] = [self.0[SMALL].len(), self.0[MAIN].len()];
         match (small, main) {
@@ -81,19 +81,19 @@ impl Queues {
 }
 
 pub(super) struct S3Fifo {
-    queues: Queues,
+    queues: S3Queues,
     ghosts: Ghosts,
 }
 
 impl S3Fifo {
     pub(super) fn new() -> S3Fifo {
         S3Fifo {
-            queues: Queues::new(),
+            queues: S3Queues::new(),
             ghosts: Ghosts::default(),
         }
     }
 
-    /// Remembers a newcomer that went.
+    /// Remembers a newcomer that was evicted.
     fn bury(&mut self, hash: u64) {
         self.ghosts.shrink_to(self.queues.len());
         self.ghosts.remember(hash, 0);
@@ -101,7 +101,7 @@ impl S3Fifo {
 }
 
 impl Eviction for S3Fifo {
-    fn admit(&mut self, page: Page<'_>) {
+    fn admit(&mut self, page: PageRef<'_>) {
         page.set_hits(0);
         let at = match self.ghosts.recall(page.hash) {
             Some(_) => MAIN,
@@ -111,15 +111,15 @@ impl Eviction for S3Fifo {
         self.ghosts.make_place(self.queues.len());
     }
 
-    fn hit(&mut self, page: Page<'_>) {
+    fn hit(&mut self, page: PageRef<'_>) {
         page.set_hits(page.hits() + 1);
     }
 
-    fn forget(&mut self, page: Page<'_>) {
+    fn forget(&mut self, page: PageRef<'_>) {
         self.queues.remove(page);
     }
 
-    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+    fn victim(&mut self, frames: &FrameTable, _now: Second) -> Option<FrameId> {
         let (frame, newcomer) = self.queues.victim(frames)?;
         if newcomer {
             self.bury(frames.hash(frame));
@@ -127,17 +127,17 @@ impl Eviction for S3Fifo {
         Some(frame)
     }
 
-    fn go_along(&mut self, page: Page<'_>) {
+    fn evict_along(&mut self, page: PageRef<'_>) {
         if self.queues.remove(page) {
             self.bury(page.hash);
         }
     }
 
-    fn queues(&mut self) -> &mut [Queue] {
+    fn queues(&mut self) -> &mut [FrameQueue] {
         &mut self.queues.0
     }
 
-    fn ghost_line(&self, hash: u64) -> Option<Line> {
+    fn ghost_line(&self, hash: u64) -> Option<PrefetchAddress> {
         self.ghosts.line(hash)
     }
 

@@ -1,83 +1,86 @@
-//! Shadows: what each of several settings would have had, of a sample of a tenant's pages.
+//! Shadows: the hits that each of several settings would have had on a sample of a tenant's pages.
 //!
-//! What an exclusive tier is asked for does not depend on what it holds: its client has what the tier has not. So a
-//! shadow that is told of some pages, and has room for as many of a hundred as they are of all, hits as often as a tier with its setting
-//! would, but for luck. All shadows remember the same pages with the same uses, each put at the same time, and differ in a bit: whether
+//! What an exclusive tier is asked for does not depend on what it holds, because its client has what the tier has not.
+//! So a shadow learns of some pages and has room for the same fraction of the tenant's room. Apart from chance, it hits
+//! as often as a tier with its setting would.
+//!
+//! All shadows remember the same pages with the same uses, each put at the same time. They differ in one bit: whether
 //! the page would be there.
 //!
-//! They forget as the tier does, which remembers about as many pages as it has of those that left in either way. Shadows that remember
-//! longer know pages again that the tier does not, and show gains that are not to be had.
+//! Shadows forget as the tier does. The tier remembers about as many departed pages of each kind as it has pages.
+//! Shadows that remember longer would recognise pages that the tier does not, and show gains that cannot be had.
 
 use super::history::USES_MAX;
 use super::weights::{LEVELS, RANKS, SETTINGS, START, TRUSTS, level_of, rank};
 
-/// Sampled pages that a shadow has room for, at the most.
+/// The most sampled pages that a shadow has room for.
 pub(super) const ROOM_MAX: u32 = 512;
 
-/// Pages of a tenant, of which one is sampled at the most.
+/// The largest fraction of a tenant's pages that is sampled: one in this many.
 const SAMPLED_ONE_IN: u64 = 32;
 
-/// Pages that are known for each that there is room for, of those that would be there or had to go.
+/// Known pages per page of room, among those that would be there or were evicted.
 const KNOWN: u32 = 2;
 
-/// The same of those that were taken.
+/// Known pages per page of room, among those that were taken.
 const TAKEN: u32 = 1;
 
-/// Beside the uses of a page: it was taken.
+/// Stands beside the uses of a page: the page was taken.
 const IS_TAKEN: u8 = USES_MAX + 1;
 
-/// Lists of pages: one for each level, and one of those that were taken.
+/// Lists of pages: one per level, and one of pages that were taken.
 const LISTS: usize = LEVELS + 1;
 
-/// What a window's scores keep of those before: half in nine windows.
+/// What a window's scores keep of earlier ones: half in nine windows.
 const FADING: f64 = 0.925_874_712;
 
-/// What a setting may gain on plain age in one window, and lose, in parts of what was asked for.
+/// The most that a setting may gain or lose against plain age in one window, as a fraction of gets.
 const GAIN_MAX: f64 = 0.02;
 const LOSS_MAX: f64 = 0.06;
 
-/// Gains at which a setting may rule: those of four good windows, fading.
+/// The gains that a setting needs before it may rule: those of four good windows, with fading.
 const PROVEN: f64 = 0.06;
 
-/// Gains down to which it may go on to: to change back and forth costs more than a few bad windows, since the pages that
-/// the other setting would have are gone.
+/// The gains below which a setting stops ruling. To change back and forth costs more than a few bad windows, because
+/// the pages that the other setting would have are gone.
 const DOUBTED: f64 = -0.15;
 
-/// By how much another setting has to be better than who rules and still may, in parts of what was asked for.
+/// By how much another setting must be better than a ruling one that still may rule, as a fraction of gets.
 const BETTER: f64 = 0.006;
 
 /// No node.
 const NONE: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct KnownPage {
     name: u32,
-    /// When it was put, in sampled puts.
+    /// When it was put, counted in sampled puts.
     put_at: u32,
     newer: u16,
     older: u16,
-    /// The next of its chain.
+    /// The next node of its chain.
     next: u16,
-    /// Which shadows have it.
+    /// The shadows that have it, one bit each.
     there: u8,
     uses: u8,
 }
 
-/// The known pages of a level by the time of their last put, or those that were taken by the time of that.
+/// The known pages of one list. Pages of a level are in the order of their last put, taken pages in the order in which
+/// they were taken.
 #[derive(Clone, Copy, Debug)]
-struct List {
+struct PageList {
     newest: u16,
     oldest: u16,
 }
 
-/// What a setting has come to.
+/// The score of a setting.
 #[derive(Clone, Copy, Debug, Default)]
-struct Record {
+struct SettingScore {
     held: u32,
     hits: u32,
     score: f64,
     gain: f64,
-    /// Of each list, the page from which on the oldest that it has is looked for.
+    /// For each list, the page from which the search for its oldest starts.
     oldest: [u16; LISTS],
 }
 
@@ -85,41 +88,41 @@ struct Record {
 #[derive(Debug)]
 pub(super) struct Shadows {
     room: u32,
-    nodes: Vec<Node>,
-    /// The first of the nodes that are free.
+    nodes: Vec<KnownPage>,
+    /// The first free node.
     free: u16,
-    /// Pages in lists of levels, and in the other.
+    /// Pages in the lists of levels, and in the list of taken pages.
     known: u32,
     taken: u32,
     chains: Vec<u16>,
-    lists: [List; LISTS],
-    records: [Record; SETTINGS],
+    lists: [PageList; LISTS],
+    records: [SettingScore; SETTINGS],
     /// Sampled puts, and gets since the window began.
     puts: u32,
     gets: u32,
-    /// What was asked for, fading as scores do.
+    /// Gets, fading as scores do.
     asked: f64,
     ruling: usize,
-    /// The room when settings began to be compared.
+    /// The room when the comparison of settings began.
     begun: u32,
 }
 
-/// One page in so many is sampled where a tenant has room for so many pages: a power of two.
+/// The sampling interval for a tenant with room for this many pages: a power of two.
 pub(super) fn sampled_one_in(pages: u64) -> u64 {
     let wanted = (pages / SAMPLED_ONE_IN).clamp(1, u64::from(ROOM_MAX));
     (pages / wanted).max(1).next_power_of_two()
 }
 
 impl Shadows {
-    /// Shadows with room for so many sampled pages that have seen nothing.
+    /// Shadows that have room for this many sampled pages and have seen nothing.
     pub(super) fn new(room: u32) -> Shadows {
-        let empty = List {
+        let empty = PageList {
             newest: NONE,
             oldest: NONE,
         };
-        let record = Record {
+        let record = SettingScore {
             oldest: [NONE; LISTS],
-            ..Record::default()
+            ..SettingScore::default()
         };
         let mut shadows = Shadows {
             room: 0,
@@ -141,19 +144,19 @@ impl Shadows {
         shadows
     }
 
-    /// Which setting rules.
+    /// The index of the ruling setting.
     pub(super) fn ruling(&self) -> usize {
         self.ruling
     }
 
     /// Bytes that they take.
     pub(super) fn bytes(&self) -> u64 {
-        let nodes = self.nodes.capacity() * size_of::<Node>();
+        let nodes = self.nodes.capacity() * size_of::<KnownPage>();
         (nodes + self.chains.capacity() * size_of::<u16>()) as u64
     }
 
-    /// With another room, and of the pages that are sampled still, if others are from now on. What settings have come to
-    /// stays, unless the room is half as large again as when they began, or a third smaller: what few pages showed is chance.
+    /// A copy with another room that keeps the pages which are still sampled. The scores stay unless the room has grown
+    /// by half, or shrunk by a third, since the comparison began. What few pages showed is chance.
     pub(super) fn fitted(&self, room: u32, keeps: impl Fn(u32) -> bool) -> Shadows {
         let mut fitted = Shadows::new(room);
         fitted.puts = self.puts;
@@ -164,11 +167,11 @@ impl Shadows {
                 (to.hits, to.score, to.gain) = (from.hits, from.score, from.gain);
             }
         }
-        let kept = |list: &List| self.nodes_of(*list).filter(|node| keeps(node.name));
-        let mut known: Vec<Node> = self.lists[..LEVELS].iter().flat_map(kept).collect();
+        let kept = |list: &PageList| self.nodes_of(*list).filter(|node| keeps(node.name));
+        let mut known: Vec<KnownPage> = self.lists[..LEVELS].iter().flat_map(kept).collect();
         known.sort_by_key(|node| self.puts.wrapping_sub(node.put_at));
         known.truncate((KNOWN * fitted.room) as usize);
-        let taken: Vec<Node> = kept(&self.lists[LEVELS]).collect();
+        let taken: Vec<KnownPage> = kept(&self.lists[LEVELS]).collect();
         let too_old = taken.len().saturating_sub((TAKEN * fitted.room) as usize);
         for node in known.iter().rev().chain(&taken[too_old..]) {
             let at = fitted.link(node.name, node.uses, node.put_at);
@@ -182,8 +185,8 @@ impl Shadows {
         fitted
     }
 
-    /// The pages of a list, the oldest first.
-    fn nodes_of(&self, list: List) -> impl Iterator<Item = Node> {
+    /// The pages of a list, oldest first.
+    fn nodes_of(&self, list: PageList) -> impl Iterator<Item = KnownPage> {
         let node = |at: u16| self.nodes.get(usize::from(at)).copied();
         std::iter::successors(node(list.oldest), move |before| node(before.newer))
     }
@@ -191,7 +194,7 @@ impl Shadows {
     fn make_room(&mut self, room: u32) {
         self.room = room.clamp(1, ROOM_MAX);
         let nodes = ((KNOWN + TAKEN) * self.room + 1) as usize;
-        let vacant = |at: usize| Node {
+        let vacant = |at: usize| KnownPage {
             name: 0,
             put_at: 0,
             newer: NONE,
@@ -205,11 +208,12 @@ impl Shadows {
         self.chains = vec![NONE; nodes.next_power_of_two() / 2];
     }
 
-    /// A sampled page was asked for, and is its owner's from now on. Says which setting rules from now on.
+    /// Records that a sampled page was asked for and belongs to its owner from now on. Returns the setting that rules
+    /// from now on.
     pub(super) fn get(&mut self, name: u32) -> usize {
         self.gets += 1;
         if let Some(at) = self.find(name) {
-            let there = self.take_node(at);
+            let there = self.mark_taken(at);
             for (n, record) in self.records.iter_mut().enumerate() {
                 record.hits += u32::from(there >> n & 1);
             }
@@ -220,19 +224,19 @@ impl Shadows {
         self.ruling
     }
 
-    /// A sampled page was flushed.
+    /// Records that a sampled page was flushed.
     pub(super) fn flush(&mut self, name: u32) {
         if let Some(at) = self.find(name) {
-            self.take_node(at);
+            self.mark_taken(at);
         }
     }
 
-    /// No shadow has a page any more, whose owner has it, or made it void. A tier that did not have it still knows it as one that had
-    /// to go.
-    fn take_node(&mut self, at: u16) -> u8 {
+    /// Removes a page from all shadows because its owner took it or invalidated it. A tier that did not have it still
+    /// remembers it as evicted.
+    fn mark_taken(&mut self, at: u16) -> u8 {
         let there = self.flush_node(at);
         if there >> self.ruling & 1 == 1 {
-            let Node {
+            let KnownPage {
                 name, uses, put_at, ..
             } = self.nodes[usize::from(at)];
             self.unlink(at);
@@ -244,7 +248,7 @@ impl Shadows {
         there
     }
 
-    /// No shadow has a page any more.
+    /// Removes a page from all shadows.
     fn flush_node(&mut self, at: u16) -> u8 {
         let there = std::mem::take(&mut self.nodes[usize::from(at)].there);
         for (n, record) in self.records.iter_mut().enumerate() {
@@ -253,12 +257,12 @@ impl Shadows {
         there
     }
 
-    /// A sampled page was put.
+    /// Records that a sampled page was put.
     pub(super) fn put(&mut self, name: u32) {
         self.puts = self.puts.wrapping_add(1);
         let (uses, there) = match self.find(name) {
             Some(at) => {
-                let Node { uses, there, .. } = self.nodes[usize::from(at)];
+                let KnownPage { uses, there, .. } = self.nodes[usize::from(at)];
                 self.unlink(at);
                 (((uses & USES_MAX) + 1).min(USES_MAX), there)
             }
@@ -299,7 +303,7 @@ impl Shadows {
         }
     }
 
-    /// Has a shadow let go of who is behind, until it has so many.
+    /// Makes a shadow evict until it is within its room.
     fn keep_to_room(&mut self, setting: usize, room: u32) {
         while self.records[setting].held > room {
             let mut victim = None;
@@ -331,7 +335,7 @@ impl Shadows {
         (at != NONE).then_some(at)
     }
 
-    /// Forgets the page that was put the longest ago and not taken: of those that no shadow has, if it comes upon one.
+    /// Forgets the page that was put longest ago and not taken. It prefers a page that no shadow has, if it finds one.
     fn forget_oldest(&mut self) {
         let node = |at: u16| &self.nodes[usize::from(at)];
         let oldest = self.lists[..LEVELS].iter().map(|list| list.oldest);
@@ -345,7 +349,7 @@ impl Shadows {
         }
     }
 
-    /// Names of a sample have their low bits in common.
+    /// The chain of a name. Names in a sample share their low bits, so mixed bits choose it.
     fn chain(&self, name: u32) -> usize {
         let mixed = name.wrapping_mul(0x9e37_79b9);
         (mixed >> u16::BITS) as usize & (self.chains.len() - 1)
@@ -359,12 +363,13 @@ impl Shadows {
         (at != NONE).then_some(at)
     }
 
-    /// Enters a page as the newest of its list. There is a free node: one more than are known.
+    /// Adds a page as the newest of its list. There is always a free node, because there is one more than pages are
+    /// known.
     fn link(&mut self, name: u32, uses: u8, put_at: u32) -> u16 {
         let (at, number, chain) = (self.free, list_of(uses), self.chain(name));
         let list = &mut self.lists[number];
         self.free = self.nodes[usize::from(at)].next;
-        self.nodes[usize::from(at)] = Node {
+        self.nodes[usize::from(at)] = KnownPage {
             name,
             put_at,
             newer: NONE,
@@ -407,7 +412,7 @@ impl Shadows {
         *self.count(number) -= 1;
     }
 
-    /// How many pages are in lists like this one.
+    /// The count of pages in lists of this kind.
     fn count(&mut self, list: usize) -> &mut u32 {
         match list {
             LEVELS => &mut self.taken,
@@ -415,7 +420,7 @@ impl Shadows {
         }
     }
 
-    fn unchain(&mut self, at: u16, node: Node) {
+    fn unchain(&mut self, at: u16, node: KnownPage) {
         let chain = self.chain(node.name);
         if self.chains[chain] == at {
             self.chains[chain] = node.next;

@@ -1,4 +1,4 @@
-//! What uses are worth: by how much each level of uses makes a page's age count for less, by setting.
+//! What uses are worth: how much less a page's age counts at each level of uses, by setting.
 
 use super::history::USES_MAX;
 
@@ -8,7 +8,7 @@ pub(super) const LEVELS: usize = 5;
 /// Settings that a tenant's shadows try.
 pub(super) const SETTINGS: usize = 8;
 
-/// The setting that a tenant begins with: newcomers are trusted, uses count a little.
+/// The setting that a tenant starts with. It trusts newcomers and counts uses a little.
 pub(super) const START: usize = 1;
 
 /// What a unit of age counts for, by setting and level, in 1,024ths. The first setting is plain age.
@@ -23,11 +23,11 @@ pub(super) const RANKS: [[u32; LEVELS]; SETTINGS] = [
     [34_133, 1024, 410, 164, 66],
 ];
 
-/// What a setting counts for beyond its hits, in parts of what was asked for: those that distrust newcomers most earn late
-/// what they keep, and are left too soon by their hits alone.
+/// A bonus of each setting beyond its hits, as a fraction of gets. The settings that distrust newcomers most gain late
+/// from what they keep. By their hits alone they would be left too soon.
 pub(super) const TRUSTS: [f64; SETTINGS] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.01];
 
-/// The level of a page that came back so often.
+/// The level of a page that came back this often.
 pub(super) fn level_of(uses: u8) -> usize {
     debug_assert!(uses <= USES_MAX);
     (u8::BITS - uses.leading_zeros()) as usize

@@ -1,7 +1,7 @@
 //! `x-s3h`: S3-FIFO for an exclusive tier, with hit history.
 //!
-//! In an exclusive tier a hit leaves the store, so that S3-FIFO never sees a resident page used. Here
-//! the uses go with the page into its ghost, and come back with it:
+//! In an exclusive tier a hit leaves the store, so S3-FIFO never sees a resident page used. Here the uses go with the
+//! page into its ghost and come back with it:
 //!
 //! ```text
 //!   put, no ghost ──► small (10 %) ──tail──► out, ghost
@@ -14,28 +14,28 @@
 use sublet_types::Second;
 
 use super::ghost::Ghosts;
-use super::rule::{Eviction, Page};
-use super::s3fifo::{MAIN, Queues, SMALL};
-use crate::arena::Line;
-use crate::frames::{FrameId, Frames, HITS_MAX, Queue};
+use super::rule::{Eviction, PageRef};
+use super::s3fifo::{MAIN, S3Queues, SMALL};
+use crate::arena::PrefetchAddress;
+use crate::frames::{FrameId, FrameQueue, FrameTable, HITS_MAX};
 
-/// Ghosts for each page that is there.
+/// Ghosts per page that is there.
 const GHOSTS_PER_PAGE: usize = 3;
 
 pub(super) struct XS3h {
-    queues: Queues,
+    queues: S3Queues,
     ghosts: Ghosts,
 }
 
 impl XS3h {
     pub(super) fn new() -> XS3h {
         XS3h {
-            queues: Queues::new(),
+            queues: S3Queues::new(),
             ghosts: Ghosts::default(),
         }
     }
 
-    /// Remembers a newcomer that went, with its uses.
+    /// Remembers a newcomer that was evicted, with its uses.
     fn bury(&mut self, hash: u64, hits: u8) {
         self.ghosts.shrink_to(GHOSTS_PER_PAGE * self.queues.len());
         self.ghosts.remember(hash, hits);
@@ -43,7 +43,7 @@ impl XS3h {
 }
 
 impl Eviction for XS3h {
-    fn admit(&mut self, page: Page<'_>) {
+    fn admit(&mut self, page: PageRef<'_>) {
         let known = self.ghosts.recall(page.hash);
         page.set_hits(known.unwrap_or(0));
         self.queues
@@ -51,21 +51,21 @@ impl Eviction for XS3h {
         self.ghosts.make_place(GHOSTS_PER_PAGE * self.queues.len());
     }
 
-    fn hit(&mut self, page: Page<'_>) {
+    fn hit(&mut self, page: PageRef<'_>) {
         page.set_hits(page.hits() + 1);
     }
 
-    fn take(&mut self, page: Page<'_>) {
+    fn hit_exclusive(&mut self, page: PageRef<'_>) {
         let hits = (page.hits() + 1).min(HITS_MAX);
         self.queues.remove(page);
         self.ghosts.remember(page.hash, hits);
     }
 
-    fn forget(&mut self, page: Page<'_>) {
+    fn forget(&mut self, page: PageRef<'_>) {
         self.queues.remove(page);
     }
 
-    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+    fn victim(&mut self, frames: &FrameTable, _now: Second) -> Option<FrameId> {
         let (frame, newcomer) = self.queues.victim(frames)?;
         if newcomer {
             self.bury(frames.hash(frame), frames.get(frame).hits());
@@ -73,17 +73,17 @@ impl Eviction for XS3h {
         Some(frame)
     }
 
-    fn go_along(&mut self, page: Page<'_>) {
+    fn evict_along(&mut self, page: PageRef<'_>) {
         if self.queues.remove(page) {
             self.bury(page.hash, page.hits());
         }
     }
 
-    fn queues(&mut self) -> &mut [Queue] {
+    fn queues(&mut self) -> &mut [FrameQueue] {
         &mut self.queues.0
     }
 
-    fn ghost_line(&self, hash: u64) -> Option<Line> {
+    fn ghost_line(&self, hash: u64) -> Option<PrefetchAddress> {
         self.ghosts.line(hash)
     }
 

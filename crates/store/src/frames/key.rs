@@ -1,4 +1,4 @@
-//! Keys as the page store writes them down, and their hashes.
+//! Keys in the form in which the page store keeps them, and their hashes.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -7,51 +7,51 @@ use sublet_types::{ObjectId, PageIndex};
 /// Pages of an extent: an aligned run of an object that the directory may keep in one leaf.
 pub(crate) const EXTENT_PAGES: u32 = 128;
 
-/// A page's key in the store: the pool by its place, since pages of dead pools are removed.
+/// A page's key in the store. It names the pool by its slot, because pages of dead pools are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct StoredKey {
     pub(crate) pool: u32,
     pub(crate) object: ObjectId,
     pub(crate) index: PageIndex,
 }
 
-impl Key {
+impl StoredKey {
     /// The number of its extent in the object.
     pub(crate) fn extent(self) -> u32 {
         self.index.0 / EXTENT_PAGES
     }
 
-    /// Its place in the extent.
+    /// Its index in the extent.
     pub(crate) fn place(self) -> u32 {
         self.index.0 % EXTENT_PAGES
     }
 
     /// Whether it is a key of the same extent.
-    pub(crate) fn is_beside(self, other: Key) -> bool {
+    pub(crate) fn is_beside(self, other: StoredKey) -> bool {
         (self.pool, self.object, self.extent()) == (other.pool, other.object, other.extent())
     }
 
     /// The key of another page of that object.
-    pub(crate) fn at(self, index: PageIndex) -> Key {
-        Key { index, ..self }
+    pub(crate) fn at(self, index: PageIndex) -> StoredKey {
+        StoredKey { index, ..self }
     }
 }
 
-/// What makes hashes differ from one start to the next, so that nobody can aim at a shard.
+/// The seed of hashes. It differs from one start to the next, so that nobody can target a shard.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seed(pub(crate) u64);
+pub(crate) struct HashSeed(pub(crate) u64);
 
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 const STIR: u64 = 0xe703_7ed1_a0b4_28db;
 
-/// Multiplies and folds: every bit of the factors reaches every bit of the product.
+/// Multiplies and folds, so that every bit of the factors reaches every bit of the product.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
 }
 
-impl Seed {
-    /// The hash of an object: chooses its shard.
+impl HashSeed {
+    /// The hash of an object, which chooses its shard.
     pub(crate) fn object(self, pool: u32, object: ObjectId) -> u64 {
         fold(
             fold(object.0 ^ self.0, MIX) ^ u64::from(pool),
@@ -59,13 +59,13 @@ impl Seed {
         )
     }
 
-    /// The hash of an extent of the object whose hash is given: its place in the directory.
+    /// The hash of an extent of the object whose hash is given. It is the extent's place in the directory.
     pub(crate) fn extent(self, object: u64, extent: u32) -> u64 {
         fold(object ^ u64::from(extent), MIX ^ self.0)
     }
 
-    /// The hash of a page: its name among ghosts and samples.
-    pub(crate) fn page(self, key: Key) -> u64 {
+    /// The hash of a page, which is its name among ghosts and samples.
+    pub(crate) fn page(self, key: StoredKey) -> u64 {
         self.page_of(self.object(key.pool, key.object), key.index)
     }
 
@@ -75,24 +75,25 @@ impl Seed {
     }
 }
 
-/// Hashes maps' keys without drawing luck: what a tenant can choose is hashed with the store's seed already.
+/// Hashes the keys of maps without drawing randomness. What a tenant can choose is hashed with the store's seed
+/// already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seeded(u64);
+pub(crate) struct SeededHasher(u64);
 
-impl Seeded {
-    pub(crate) fn new(seed: Seed) -> Seeded {
-        Seeded(seed.0)
+impl SeededHasher {
+    pub(crate) fn new(seed: HashSeed) -> SeededHasher {
+        SeededHasher(seed.0)
     }
 }
 
-impl BuildHasher for Seeded {
-    type Hasher = Seeded;
-    fn build_hasher(&self) -> Seeded {
+impl BuildHasher for SeededHasher {
+    type Hasher = SeededHasher;
+    fn build_hasher(&self) -> SeededHasher {
         *self
     }
 }
 
-impl Hasher for Seeded {
+impl Hasher for SeededHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes
             .iter()

@@ -1,8 +1,8 @@
-//! The frame table: what is known of each frame, 32 bytes.
+//! The frame table: a record of 32 bytes for each frame.
 //!
-//! A frame belongs to one shard of one tenant, or to nobody, and is read and written under that shard's
-//! lock. Its fields are atomics all the same, because whoever sweeps a dropped block, or moves its
-//! frames, must look at a frame before it knows which lock to take.
+//! A frame belongs to one shard of one tenant, or to nobody. It is read and written under that shard's lock. Its fields
+//! are atomics all the same: a thread that sweeps a dropped block, or moves its frames, must look at a frame before it
+//! knows which lock to take.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,11 +11,11 @@ use sublet_types::{ObjectId, PageIndex};
 mod key;
 mod pool_pages;
 
-use crate::arena::{Arena, BlockId, Line, ROW, Wanted, Words};
-pub(crate) use key::{EXTENT_PAGES, Key, Seed, Seeded};
+use crate::arena::{Arena, BlockId, PrefetchAddress, PrefetchBatch, ROW, WordTable};
+pub(crate) use key::{EXTENT_PAGES, HashSeed, SeededHasher, StoredKey};
 pub(crate) use pool_pages::{POOLS_MAX, PoolPages};
 
-/// A frame's number: its block's number times the frames of a block, and its place in that.
+/// A frame's number: its block's number times the frames per block, plus its index in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId(pub(crate) u32);
 
@@ -29,20 +29,20 @@ impl FrameId {
 pub(crate) struct QueueId(pub(crate) u8);
 
 impl QueueId {
-    /// In none: not handed out yet, or under way from one to another.
+    /// No queue: not handed out yet, or moving from one queue to another.
     pub(crate) const NONE: QueueId = QueueId(0);
-    /// Free, in a shard's stock.
+    /// Free, in a shard's free list.
     pub(crate) const FREE: QueueId = QueueId(1);
     /// A persistent page.
     pub(crate) const KEPT: QueueId = QueueId(2);
-    /// The first of those that an eviction names itself.
+    /// The first of the queues that an eviction numbers itself.
     pub(crate) const OWN: u8 = 3;
 }
 
-/// Uses that a frame remembers.
+/// The most uses that a frame remembers.
 pub(crate) const HITS_MAX: u8 = 3;
 
-/// The facts of one frame: a row of words.
+/// The record of one frame: a row of words.
 ///
 /// ```text
 ///  object low   object high   index   pool   prev   next   queue, hits, shard, stamp   note
@@ -57,31 +57,32 @@ const POOL: usize = 3;
 const PREV: usize = 4;
 const NEXT: usize = 5;
 const STATE: usize = 6;
-/// Ephemeral: when it was last put or used, as its eviction counts. Persistent: its number on disk.
+/// For an ephemeral page, when it was last put or used, as its eviction counts. For a persistent page, its number on
+/// disk.
 const NOTE: usize = 7;
 
-const QUEUE: Field = Field { shift: 0, bits: 4 };
-const HITS: Field = Field { shift: 4, bits: 5 };
-const SHARD: Field = Field { shift: 9, bits: 8 };
-const STAMP: Field = Field {
+const QUEUE: BitField = BitField { shift: 0, bits: 4 };
+const HITS: BitField = BitField { shift: 4, bits: 5 };
+const SHARD: BitField = BitField { shift: 9, bits: 8 };
+const STAMP: BitField = BitField {
     shift: 17,
     bits: 15,
 };
 
-/// Some bits of the word of states.
+/// Some bits of the state word.
 #[derive(Clone, Copy)]
-struct Field {
+struct BitField {
     shift: u32,
     bits: u32,
 }
 
-impl Field {
+impl BitField {
     const fn mask(self) -> u32 {
         (1 << self.bits) - 1
     }
 }
 
-/// Stamps come round after so many.
+/// Stamps wrap at this number.
 pub(crate) const STAMPS: u32 = 1 << STAMP.bits;
 
 impl Frame<'_> {
@@ -93,11 +94,11 @@ impl Frame<'_> {
         self.0[at].store(word, Ordering::Relaxed);
     }
 
-    fn field(self, field: Field) -> u32 {
+    fn field(self, field: BitField) -> u32 {
         self.word(STATE) >> field.shift & field.mask()
     }
 
-    fn set_field(self, field: Field, value: u32) {
+    fn set_field(self, field: BitField, value: u32) {
         let state = self.word(STATE) & !(field.mask() << field.shift);
         self.set_word(STATE, state | (value & field.mask()) << field.shift);
     }
@@ -123,12 +124,12 @@ impl Frame<'_> {
         self.queue() != QueueId::NONE && self.queue() != QueueId::FREE
     }
 
-    /// Uses that it remembers.
+    /// The uses that it remembers.
     pub fn hits(self) -> u8 {
         self.field(HITS) as u8
     }
 
-    /// Has it remember so many uses.
+    /// Makes it remember this many uses.
     pub fn set_hits(self, hits: u8) {
         self.set_field(HITS, hits.into());
     }
@@ -141,7 +142,7 @@ impl Frame<'_> {
         self.set_field(SHARD, shard.into());
     }
 
-    /// When its page was put or used last, by a clock that comes round.
+    /// When its page was last put or used, by a clock that wraps.
     pub(crate) fn stamp(self) -> u32 {
         self.field(STAMP)
     }
@@ -158,16 +159,16 @@ impl Frame<'_> {
         self.set_word(NOTE, note);
     }
 
-    pub(crate) fn key(self) -> Key {
+    pub(crate) fn key(self) -> StoredKey {
         let object = u64::from(self.word(OBJECT_HIGH)) << 32 | u64::from(self.word(OBJECT_LOW));
-        Key {
+        StoredKey {
             pool: self.word(POOL),
             object: ObjectId(object),
             index: PageIndex(self.word(INDEX)),
         }
     }
 
-    pub(crate) fn set_key(self, key: Key) {
+    pub(crate) fn set_key(self, key: StoredKey) {
         self.set_word(OBJECT_LOW, key.object.0 as u32);
         self.set_word(OBJECT_HIGH, (key.object.0 >> 32) as u32);
         self.set_word(INDEX, key.index.0);
@@ -175,32 +176,33 @@ impl Frame<'_> {
     }
 }
 
-/// The facts of all frames.
-pub struct Frames {
-    words: Words,
-    /// Frames of a block: two to the power of this.
+/// The records of all frames.
+pub struct FrameTable {
+    words: WordTable,
+    /// The binary logarithm of the frames per block.
     block_bits: u32,
-    /// Where the first frame's bytes are, and how many each has: only to have the processor fetch them.
+    /// Where the first frame's bytes are, and how many each frame has. Used only for prefetching.
     first_page: usize,
     page_bytes: usize,
     /// One more than the highest block that was ever opened for pages.
     touched: AtomicU32,
-    seed: Seed,
+    seed: HashSeed,
     of_pools: PoolPages,
 }
 
-impl Frames {
-    /// No page yet in the frames of an arena, of pages of so many bytes and of tenants that have so many shards each.
+impl FrameTable {
+    /// A table without pages for the frames of an arena. Pages have `page_bytes` bytes, and tenants have this many
+    /// shards each.
     pub(crate) fn new(
         arena: &Arena,
         page_bytes: usize,
         shards: usize,
-        seed: Seed,
-    ) -> std::io::Result<Frames> {
+        seed: HashSeed,
+    ) -> std::io::Result<FrameTable> {
         let blocks = arena.blocks().count();
         let block_bits = (arena.block_bytes() / page_bytes).ilog2();
-        Ok(Frames {
-            words: Words::reserve(blocks << block_bits)?,
+        Ok(FrameTable {
+            words: WordTable::reserve(blocks << block_bits)?,
             block_bits,
             first_page: arena.address(BlockId(0)).addr(),
             page_bytes,
@@ -210,7 +212,7 @@ impl Frames {
         })
     }
 
-    /// Frames of a block: a power of two, so that a frame's block is told by a shift.
+    /// Frames per block. It is a power of two, so that a shift gives a frame's block.
     pub(crate) fn per_block(&self) -> u32 {
         1 << self.block_bits
     }
@@ -226,7 +228,7 @@ impl Frames {
         BlockId(frame.0 >> self.block_bits)
     }
 
-    /// A frame's place in its block.
+    /// A frame's index in its block.
     pub(crate) fn place(&self, frame: FrameId) -> u32 {
         frame.0 & (self.per_block() - 1)
     }
@@ -236,12 +238,12 @@ impl Frames {
         &self.of_pools
     }
 
-    /// Hears that a block is opened for pages.
-    pub(crate) fn note_block(&self, block: BlockId) {
+    /// Records that a block is opened for pages.
+    pub(crate) fn mark_touched(&self, block: BlockId) {
         self.touched.fetch_max(block.0 + 1, Ordering::Relaxed);
     }
 
-    /// A frame's facts.
+    /// The record of a frame.
     pub fn get(&self, frame: FrameId) -> Frame<'_> {
         Frame(self.words.row(frame.0))
     }
@@ -251,38 +253,38 @@ impl Frames {
         self.seed.page(self.get(frame).key())
     }
 
-    /// Where a frame's facts are.
+    /// The cache line of a frame's record.
     #[inline]
-    pub(crate) fn line(&self, frame: FrameId) -> Line {
-        Line::of(self.words.row(frame.0))
+    pub(crate) fn line(&self, frame: FrameId) -> PrefetchAddress {
+        PrefetchAddress::of(self.words.row(frame.0))
     }
 
-    /// Where a frame's page begins.
+    /// The first cache line of a frame's page.
     #[inline]
-    fn page_line(&self, frame: FrameId) -> Line {
-        Line::at(self.first_page + frame.0 as usize * self.page_bytes)
+    fn page_line(&self, frame: FrameId) -> PrefetchAddress {
+        PrefetchAddress::at(self.first_page + frame.0 as usize * self.page_bytes)
     }
 
-    /// Has the processor fetch a frame's facts.
-    pub(crate) fn expect(&self, frame: FrameId) {
+    /// Prefetches a frame's record.
+    pub(crate) fn prefetch(&self, frame: FrameId) {
         self.line(frame).fetch();
     }
 
-    /// Wants as much of a frame's page as has the processor fetch the rest by itself.
-    pub(crate) fn want_page(&self, frame: FrameId, wanted: &mut Wanted) {
+    /// Adds enough of a frame's page to the batch that the processor fetches the rest by itself.
+    pub(crate) fn batch_page(&self, frame: FrameId, batch: &mut PrefetchBatch) {
         const LINES: usize = 8;
-        (0..LINES).for_each(|n| wanted.add(self.page_line(frame).beyond(n)));
+        (0..LINES).for_each(|n| batch.add(self.page_line(frame).offset(n)));
     }
 
-    /// Wants no more of a frame's page than tells the processor where it lies.
-    pub(crate) fn want_place(&self, frame: FrameId, wanted: &mut Wanted) {
-        wanted.add(self.page_line(frame));
+    /// Adds only enough of a frame's page to the batch that the processor learns its address.
+    pub(crate) fn batch_page_start(&self, frame: FrameId, batch: &mut PrefetchBatch) {
+        batch.add(self.page_line(frame));
     }
 
-    /// Wants the facts of those that a frame is linked to.
-    pub(crate) fn want_neighbours(&self, frame: FrameId, wanted: &mut Wanted) {
+    /// Adds the records of a frame's neighbours to the batch.
+    pub(crate) fn batch_neighbours(&self, frame: FrameId, batch: &mut PrefetchBatch) {
         self.neighbours(frame)
-            .for_each(|neighbour| wanted.add(self.line(neighbour)));
+            .for_each(|neighbour| batch.add(self.line(neighbour)));
     }
 
     fn neighbours(&self, frame: FrameId) -> impl Iterator<Item = FrameId> {
@@ -291,30 +293,30 @@ impl Frames {
         linked.into_iter().filter(|frame| *frame != FrameId::NONE)
     }
 
-    /// Has the processor fetch a frame's facts and the beginning of its page.
+    /// Prefetches a frame's record and the beginning of its page.
     #[inline]
-    pub(crate) fn expect_page(&self, frame: FrameId) {
+    pub(crate) fn prefetch_page(&self, frame: FrameId) {
         const LINES: usize = 4;
-        self.expect_lines(frame, LINES);
+        self.prefetch_lines(frame, LINES);
     }
 
-    /// The same a page's copy ahead of its use, so that more of it can come.
+    /// Does the same one page copy ahead of its use, so that more of it can arrive.
     #[inline]
-    pub(crate) fn expect_next_page(&self, frame: FrameId) {
+    pub(crate) fn prefetch_next_page(&self, frame: FrameId) {
         const LINES: usize = 32;
-        self.expect_lines(frame, LINES);
+        self.prefetch_lines(frame, LINES);
     }
 
     #[inline]
-    fn expect_lines(&self, frame: FrameId, lines: usize) {
-        self.expect(frame);
+    fn prefetch_lines(&self, frame: FrameId, lines: usize) {
+        self.prefetch(frame);
         self.page_line(frame).fetch_run(lines);
     }
 
-    /// Has the processor fetch the facts of those that a frame is linked to.
-    pub(crate) fn expect_neighbours(&self, frame: FrameId) {
+    /// Prefetches the records of a frame's neighbours.
+    pub(crate) fn prefetch_neighbours(&self, frame: FrameId) {
         self.neighbours(frame)
-            .for_each(|neighbour| self.expect(neighbour));
+            .for_each(|neighbour| self.prefetch(neighbour));
     }
 
     /// Keeps the table off the host's swap.
@@ -329,18 +331,18 @@ impl Frames {
     }
 }
 
-/// A queue of frames, linked through their facts. What is pushed comes in at the head.
+/// A queue of frames, linked through their records. Pushed frames enter at the head.
 #[derive(Debug)]
-pub struct Queue {
+pub struct FrameQueue {
     id: QueueId,
     head: FrameId,
     tail: FrameId,
     len: u32,
 }
 
-impl Queue {
-    pub(crate) const fn new(id: QueueId) -> Queue {
-        Queue {
+impl FrameQueue {
+    pub(crate) const fn new(id: QueueId) -> FrameQueue {
+        FrameQueue {
             id,
             head: FrameId::NONE,
             tail: FrameId::NONE,
@@ -352,7 +354,7 @@ impl Queue {
         self.len
     }
 
-    /// The oldest.
+    /// The oldest frame.
     pub fn tail(&self) -> Option<FrameId> {
         (self.tail != FrameId::NONE).then_some(self.tail)
     }
@@ -361,21 +363,21 @@ impl Queue {
         (self.head != FrameId::NONE).then_some(self.head)
     }
 
-    /// The frame that is one nearer to the head.
-    pub fn newer(frames: &Frames, frame: FrameId) -> Option<FrameId> {
+    /// The next frame towards the head.
+    pub fn newer(frames: &FrameTable, frame: FrameId) -> Option<FrameId> {
         let prev = frames.get(frame).link(PREV);
         (prev != FrameId::NONE).then_some(prev)
     }
 
-    /// The frame that new pages get after this one: of free ones the newest go first, of others the oldest.
-    pub(crate) fn after(frames: &Frames, frame: FrameId) -> Option<FrameId> {
+    /// The frame that is taken after this one. Free frames go newest first, others oldest first.
+    pub(crate) fn after(frames: &FrameTable, frame: FrameId) -> Option<FrameId> {
         let facts = frames.get(frame);
         let after = facts.link(if facts.is_live() { PREV } else { NEXT });
         (after != FrameId::NONE).then_some(after)
     }
 
-    /// Puts a frame that is in no queue where the newest are.
-    pub fn push(&mut self, frames: &Frames, frame: FrameId) {
+    /// Adds a frame that is in no queue at the head.
+    pub fn push(&mut self, frames: &FrameTable, frame: FrameId) {
         let facts = frames.get(frame);
         facts.set_queue(self.id);
         facts.set_link(PREV, FrameId::NONE);
@@ -388,8 +390,8 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Takes a frame out, wherever it stands.
-    pub fn remove(&mut self, frames: &Frames, frame: FrameId) {
+    /// Removes a frame, wherever it stands.
+    pub fn remove(&mut self, frames: &FrameTable, frame: FrameId) {
         let facts = frames.get(frame);
         debug_assert_eq!(facts.queue(), self.id);
         let prev = facts.link(PREV);
@@ -406,22 +408,22 @@ impl Queue {
         self.len -= 1;
     }
 
-    /// Takes the oldest.
-    pub fn pop(&mut self, frames: &Frames) -> Option<FrameId> {
+    /// Removes the oldest frame.
+    pub fn pop(&mut self, frames: &FrameTable) -> Option<FrameId> {
         let tail = self.tail()?;
         self.remove(frames, tail);
         Some(tail)
     }
 
-    /// Takes the newest.
-    pub(crate) fn pop_newest(&mut self, frames: &Frames) -> Option<FrameId> {
+    /// Removes the newest frame.
+    pub(crate) fn pop_newest(&mut self, frames: &FrameTable) -> Option<FrameId> {
         let head = self.head()?;
         self.remove(frames, head);
         Some(head)
     }
 
-    /// Has `new` take the place of `old`.
-    pub fn replace(&mut self, frames: &Frames, old: FrameId, new: FrameId) {
+    /// Puts `new` in the place of `old`.
+    pub fn replace(&mut self, frames: &FrameTable, old: FrameId, new: FrameId) {
         let (facts, fresh) = (frames.get(old), frames.get(new));
         let prev = facts.link(PREV);
         let next = facts.link(NEXT);
@@ -439,8 +441,8 @@ impl Queue {
         }
     }
 
-    /// Carries a frame to where the newest are.
-    pub fn requeue(&mut self, frames: &Frames, frame: FrameId) {
+    /// Moves a frame to the head.
+    pub fn requeue(&mut self, frames: &FrameTable, frame: FrameId) {
         self.remove(frames, frame);
         self.push(frames, frame);
     }

@@ -3,22 +3,22 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The most pools of a daemon, handles on shared ones among them.
+/// The most pools of a daemon, including handles on shared ones.
 pub(crate) const POOLS_MAX: usize = 16 << 10;
 
-/// Pages in frames, by pool. Those of a dropped block count until it is swept.
+/// Pages in frames, by pool. Those of a dropped block count until the block is swept.
 pub(crate) struct PoolPages {
-    pools: Box<[OnceLock<Shards>]>,
+    pools: Box<[OnceLock<ShardCounters>]>,
     /// Shards of a tenant.
     shards: usize,
 }
 
-/// A pool's pages in each shard. Only who holds the shard's lock counts there, and with plain stores: an atomic addition would
-/// wait until every page that was written before has gone its way to memory.
-type Shards = Box<[AtomicU32]>;
+/// A pool's pages in each shard. Only the holder of the shard's lock counts there, with plain stores. An atomic
+/// addition would wait until every earlier page write has reached memory.
+type ShardCounters = Box<[AtomicU32]>;
 
 impl PoolPages {
-    /// None yet, of so many pools, whose tenants have so many shards each.
+    /// Empty counters for this many pools, whose tenants have this many shards each.
     pub(super) fn new(pools: usize, shards: usize) -> PoolPages {
         PoolPages {
             pools: (0..pools).map(|_| OnceLock::new()).collect(),
@@ -26,7 +26,7 @@ impl PoolPages {
         }
     }
 
-    /// Has room for what a pool counts, so that no put makes it.
+    /// Allocates a pool's counters, so that no put has to.
     pub(crate) fn begin(&self, pool: u32) {
         self.in_shard(pool, 0);
     }
@@ -39,14 +39,14 @@ impl PoolPages {
 
     /// Counts a page that came into a frame. The caller holds the shard's lock.
     #[inline]
-    pub(crate) fn came(&self, pool: u32, shard: u8) {
+    pub(crate) fn count_in(&self, pool: u32, shard: u8) {
         let pages = self.in_shard(pool, shard);
         pages.store(pages.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Counts a page that left its frame. The caller holds the shard's lock.
     #[inline]
-    pub(crate) fn went(&self, pool: u32, shard: u8) {
+    pub(crate) fn count_out(&self, pool: u32, shard: u8) {
         let pages = self.in_shard(pool, shard);
         pages.store(pages.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
@@ -69,10 +69,10 @@ mod tests {
     fn pages_count_for_their_pool_in_whichever_shard() {
         let pages = PoolPages::new(4, 256);
         for shard in [0, 3, 3, 255] {
-            pages.came(1, shard);
+            pages.count_in(1, shard);
         }
-        pages.came(2, 0);
-        pages.went(1, 3);
+        pages.count_in(2, 0);
+        pages.count_out(1, 3);
         assert_eq!([0, 1, 2, 3].map(|pool| pages.of(pool)), [0, 3, 1, 0]);
     }
 }

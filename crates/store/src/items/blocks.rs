@@ -1,17 +1,17 @@
-//! The items engine among the engines: its blocks are segments.
+//! The items engine's side of the engine interface. Its blocks are segments.
 
 use sublet_types::Second;
 
 use super::Items;
-use super::shrink::How;
+use super::shrink::ShrinkScope;
 use crate::arena::BlockList;
-use crate::engine::{Cause, Engine};
+use crate::engine::{Engine, ReclaimCause};
 use crate::loss::Loss;
+use crate::pinned_thread::PinnedThread;
 use crate::tenants::Tenant;
-use crate::thread::Thread;
 
-/// Seconds that expired and flushed segments are left alone where nobody needs room, so that a read of them
-/// can still say why it missed.
+/// Seconds for which expired and flushed segments stay if nobody needs room. A read of them can then still tell why it
+/// missed.
 const EXPIRED_GRACE_SECS: u32 = 30;
 
 impl Engine for Items {
@@ -20,22 +20,24 @@ impl Engine for Items {
     }
 
     fn blocks_of(&self, tenant: &Tenant) -> Option<&BlockList> {
-        Some(self.part(tenant).segments.all())
+        Some(self.tenant_items(tenant).segments.all())
     }
 
-    fn give(
+    fn reclaim_blocks(
         &self,
         tenant: &Tenant,
         blocks: u32,
-        cause: Cause,
+        cause: ReclaimCause,
         now: Second,
-        thread: &dyn Thread,
+        thread: &dyn PinnedThread,
     ) -> Loss {
         match cause {
             _ if blocks == 0 => Loss::default(),
-            Cause::Floors => Loss::default(),
-            Cause::Put => self.shrink(tenant, blocks, How::OfFew, now, thread),
-            Cause::Release(way) => self.shrink(tenant, blocks, How::OfAll(way), now, thread),
+            ReclaimCause::Floors => Loss::default(),
+            ReclaimCause::Put => self.shrink(tenant, blocks, ShrinkScope::OfFew, now, thread),
+            ReclaimCause::Release(way) => {
+                self.shrink(tenant, blocks, ShrinkScope::OfAll(way), now, thread)
+            }
         }
     }
 
@@ -43,9 +45,9 @@ impl Engine for Items {
         self.tidy_index(now)
     }
 
-    fn chores_of_second(&self, now: Second, thread: &dyn Thread) {
+    fn chores_each_second(&self, now: Second, thread: &dyn PinnedThread) {
         let then = Second(now.0.saturating_sub(EXPIRED_GRACE_SECS));
-        self.drop_expired(thread.slot(), then);
+        self.drop_expired(thread.pin_slot(), then);
         self.crawl(then);
     }
 }

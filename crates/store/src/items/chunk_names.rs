@@ -1,6 +1,6 @@
-//! How the record of a large value names its chunks.
+//! How the record of a large value refers to its chunks.
 
-use super::record::{Fields, Role};
+use super::record::{RecordFields, Role};
 use crate::api::Marks;
 
 /// Chunks that a block holds.
@@ -10,17 +10,17 @@ pub(super) const CHUNK_KEY_BYTES: usize = 12;
 
 pub(super) const NAMES_BYTES: usize = 20;
 
-/// What a large item's record holds in the place of its value.
+/// What a large item's record holds in place of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct ChunkNames {
     /// Bytes of the whole value.
     pub(super) total: u64,
-    /// Drawn once for each large value.
+    /// A number drawn once for each large value.
     pub(super) name: u64,
     pub(super) chunks: u32,
 }
 
-impl Names {
+impl ChunkNames {
     pub(super) fn to_bytes(self) -> [u8; NAMES_BYTES] {
         let mut bytes = [0; NAMES_BYTES];
         bytes[..8].copy_from_slice(&self.total.to_le_bytes());
@@ -29,11 +29,11 @@ impl Names {
         bytes
     }
 
-    pub(super) fn read(bytes: &[u8]) -> Option<Names> {
+    pub(super) fn read(bytes: &[u8]) -> Option<ChunkNames> {
         let (total, rest) = bytes.split_first_chunk::<8>()?;
         let (name, rest) = rest.split_first_chunk::<8>()?;
         let chunks = rest.first_chunk::<4>()?;
-        Some(Names {
+        Some(ChunkNames {
             total: u64::from_le_bytes(*total),
             name: u64::from_le_bytes(*name),
             chunks: u32::from_le_bytes(*chunks),
@@ -50,8 +50,8 @@ impl Names {
 }
 
 /// The fields of a chunk's record. It expires with its item.
-pub(super) fn chunk_fields<'a>(key: &'a [u8], item: &Fields<'_>) -> Fields<'a> {
-    Fields {
+pub(super) fn chunk_fields<'a>(key: &'a [u8], item: &RecordFields<'_>) -> RecordFields<'a> {
+    RecordFields {
         key,
         role: Role::Chunk,
         marks: Marks::default(),

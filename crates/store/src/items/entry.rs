@@ -1,32 +1,32 @@
-//! A key's place while one update holds it: look, then store or remove.
+//! A key's place while one update holds it: read, then store or remove.
 
 use sublet_types::{Expiry, Second};
 
 use super::chunk_names::{CHUNKS_PER_BLOCK, chunk_fields};
-use super::followed::ItemUse;
-use super::listeners::Evicted;
-use super::part::Part;
-use super::record::{Fields, Record, Role};
-use super::slot::{Place, Slot};
-use super::space_time::Stamp;
-use super::table::{Cell, Held, Table};
+use super::item_sample_log::ItemUse;
+use super::listeners::EvictedItem;
+use super::record::{Record, RecordFields, Role};
+use super::slot::{FetchState, RecordAddress, Slot};
+use super::space_time::HitStamp;
+use super::table::{LockedStripe, SlotRef, Table};
+use super::tenant_items::TenantItems;
 use super::{Items, Moment};
-use crate::api::{Absence, Item, NewCas, NewItem, Reading, Refused};
-use crate::arena::{BlockId, Claim, Claimant, Lives};
+use crate::api::{Absence, Item, ItemRefused, NewCas, NewItem, ReadKind};
+use crate::arena::{BlockId, BlockOwner, LiveAmount, RecordClaim};
 use crate::reclaim::has_room;
 use crate::tenants::Tenant;
 
-/// Attempts of an update to find room, each after making some.
+/// Attempts of an update to find room. Each makes some first.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// Why a store inside an update did not come about.
+/// Why a store inside an update failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hindrance {
-    /// For good.
-    Refused(Refused),
-    /// Room for so many blocks must be made first, outside the lock.
+enum StoreFailure {
+    /// It is refused for good.
+    Refused(ItemRefused),
+    /// This many blocks must be made free first, outside the lock.
     NoRoom(u32),
-    /// A flush came in between: what was looked at is gone.
+    /// A flush came in between, and what was read is gone.
     Flushed,
 }
 
@@ -34,27 +34,27 @@ enum Hindrance {
 pub struct Entry<'a> {
     items: &'a Items,
     tenant: &'a Tenant,
-    part: &'a Part,
+    tenant_items: &'a TenantItems,
     key: &'a [u8],
     hash: u64,
     moment: Moment,
-    held: Held<'a>,
+    held: LockedStripe<'a>,
     current: Option<Item<'a>>,
-    old: Option<(Cell<'a>, Record<'a>)>,
+    old: Option<(SlotRef<'a>, Record<'a>)>,
     absence: Option<Absence>,
     /// The tenant's last flush when the item was looked at.
     flushed_before: u64,
-    hindrance: Option<Hindrance>,
+    failure: Option<StoreFailure>,
     written: u64,
     grows: bool,
-    /// It was asked for in vain: what is stored in its place was.
-    asked: bool,
+    /// A use was recorded and no item was there. What is stored here counts as used.
+    counts_as_used: bool,
 }
 
-/// What one run of a decision came to.
-struct Attempt<R> {
+/// The result of one run of a decision.
+struct UpdateAttempt<R> {
     answer: R,
-    hindrance: Option<Hindrance>,
+    failure: Option<StoreFailure>,
     /// Bytes of records written.
     written: u64,
     /// Whether the index should grow by a bucket.
@@ -62,9 +62,10 @@ struct Attempt<R> {
 }
 
 impl Items {
-    /// Looks at an item and changes it with nobody in between. The caller is pinned; `make_room` is
-    /// called, without any lock held, when blocks are wanted, and says whether it is worth another try.
-    /// Returns, beside the decision's answer, how many bytes of records were written.
+    /// Reads an item and changes it atomically. The caller is pinned.
+    ///
+    /// If blocks are needed, it calls `make_room` without any lock held; this returns whether another attempt is
+    /// worthwhile. Returns the decision's answer, and how many bytes of records were written.
     pub(crate) fn update<R>(
         &self,
         tenant: &Tenant,
@@ -72,22 +73,22 @@ impl Items {
         moment: Moment,
         decide: &mut dyn FnMut(&mut Entry<'_>) -> R,
         make_room: &mut dyn FnMut(u32) -> bool,
-    ) -> Result<(R, u64), Refused> {
+    ) -> Result<(R, u64), ItemRefused> {
         let hash = self.hash(tenant.id, key);
         for _ in 0..ATTEMPTS_MAX {
             let attempt = self.attempt(tenant, key, hash, moment, decide);
             if attempt.grows {
                 self.grow_index(&self.table, moment.now);
             }
-            match attempt.hindrance {
+            match attempt.failure {
                 None => return Ok((attempt.answer, attempt.written)),
-                Some(Hindrance::Flushed) => {}
-                Some(Hindrance::Refused(why)) => return Err(why),
-                Some(Hindrance::NoRoom(blocks)) if make_room(blocks) => {}
-                Some(Hindrance::NoRoom(_)) => return Err(Refused::NoMemory),
+                Some(StoreFailure::Flushed) => {}
+                Some(StoreFailure::Refused(why)) => return Err(why),
+                Some(StoreFailure::NoRoom(blocks)) if make_room(blocks) => {}
+                Some(StoreFailure::NoRoom(_)) => return Err(ItemRefused::NoMemory),
             }
         }
-        Err(Refused::NoMemory)
+        Err(ItemRefused::NoMemory)
     }
 
     fn attempt<R>(
@@ -97,23 +98,23 @@ impl Items {
         hash: u64,
         moment: Moment,
         decide: &mut dyn FnMut(&mut Entry<'_>) -> R,
-    ) -> Attempt<R> {
+    ) -> UpdateAttempt<R> {
         let held = self.table.lock(hash);
-        let part = self.part(tenant);
-        let flushed_before = part.segments.flushed_before();
+        let tenant_items = self.tenant_items(tenant);
+        let flushed_before = tenant_items.segments.flushed_before();
         let old = held.find(hash, |slot| self.record_of(slot, tenant.id, key));
         let absence = old
             .as_ref()
-            .and_then(|(cell, record)| self.absence(part, cell.slot, record, moment.now));
+            .and_then(|(cell, record)| self.absence(tenant_items, cell.slot, record, moment.now));
         let tell = || {
             old.as_ref().map_or(0, |(cell, record)| {
-                self.tell(tenant.id, hash, *cell, record)
+                self.report_cas(tenant.id, hash, *cell, record)
             })
         };
         let value = old
             .as_ref()
             .filter(|_| absence.is_none())
-            .and_then(|(_, record)| self.value(part, record, moment, Reading::Peek));
+            .and_then(|(_, record)| self.value(tenant_items, record, moment, ReadKind::Peek));
         let current = match (&old, value) {
             (Some((cell, record)), Some(value)) => Some(self.item(cell.slot, record, value, &tell)),
             _ => None,
@@ -121,7 +122,7 @@ impl Items {
         let mut entry = Entry {
             items: self,
             tenant,
-            part,
+            tenant_items,
             key,
             hash,
             moment,
@@ -130,15 +131,15 @@ impl Items {
             old,
             absence,
             flushed_before,
-            hindrance: None,
+            failure: None,
             written: 0,
             grows: false,
-            asked: false,
+            counts_as_used: false,
         };
         let answer = decide(&mut entry);
-        Attempt {
+        UpdateAttempt {
             answer,
-            hindrance: entry.hindrance,
+            failure: entry.failure,
             written: entry.written,
             grows: entry.grows,
         }
@@ -146,33 +147,31 @@ impl Items {
 }
 
 impl<'a> Entry<'a> {
-    /// The item that is there, if any.
+    /// The item, if there is one.
     pub fn current(&self) -> Option<&Item<'a>> {
         self.current.as_ref()
     }
 
-    /// Why there is none, where there is none.
+    /// Why there is no item.
     pub fn absence(&self) -> Absence {
         self.absence.unwrap_or(Absence::Unknown)
     }
 
-    /// Counts a use of the item, as a read would, whether or not it is there. If it is not, what is stored in its place is
-    /// used already.
-    pub fn note_use(&mut self) {
-        self.part.followed.note(self.hash, ItemUse::Asked);
+    /// Counts a use of the item, as a read would. If there is none, what is stored here counts as used already.
+    pub fn record_use(&mut self) {
+        self.tenant_items.samples.record(self.hash, ItemUse::Get);
         match &mut self.old {
             Some((cell, _)) if self.current.is_some() => {
-                cell.slot = self.items.note_use(self.part, *cell, self.moment);
+                cell.slot = self.items.record_use(self.tenant_items, *cell, self.moment);
             }
-            _ => self.asked = true,
+            _ => self.counts_as_used = true,
         }
     }
 
-    /// Stores `new` in its place; returns its cas unique (0 unless `new.cas` says that it is told,
-    /// kept or given).
+    /// Stores `new` here. Returns its cas unique, or 0 unless `new.cas` asks for it to be reported, kept or given.
     pub fn store(&mut self, new: &NewItem<'_>) -> u64 {
         self.try_store(new).unwrap_or_else(|hindrance| {
-            self.hindrance = Some(hindrance);
+            self.failure = Some(hindrance);
             0
         })
     }
@@ -180,18 +179,20 @@ impl<'a> Entry<'a> {
     /// Removes the item.
     pub fn remove(&mut self) {
         if let Some((cell, record)) = self.old.take() {
-            self.part.followed.note(self.hash, ItemUse::Gone);
+            self.tenant_items
+                .samples
+                .record(self.hash, ItemUse::Removed);
             self.items.unlink_chunks(&record);
             self.items.unlink(&mut self.held, cell, &record);
         }
         self.current = None;
     }
 
-    fn try_store(&mut self, new: &NewItem<'_>) -> Result<u64, Hindrance> {
+    fn try_store(&mut self, new: &NewItem<'_>) -> Result<u64, StoreFailure> {
         let total = new.value.iter().map(|piece| piece.len()).sum();
         let mut fields = self.fields_of(new);
         if fields.record_len(total) as u64 > self.items.item_max {
-            return Err(Hindrance::Refused(Refused::TooLarge));
+            return Err(StoreFailure::Refused(ItemRefused::TooLarge));
         }
         let longest = fields.record_len(total) + size_of::<u64>();
         let slot = if longest <= self.items.whole_max() {
@@ -199,44 +200,46 @@ impl<'a> Entry<'a> {
         } else {
             self.write_large(&mut fields, new.value, total)?
         };
-        if self.part.segments.flushed_before() != self.flushed_before {
+        if self.tenant_items.segments.flushed_before() != self.flushed_before {
             if fields.role == Role::Large {
-                self.abandon(slot);
+                self.discard_unpublished(slot);
             }
-            return Err(Hindrance::Flushed);
+            return Err(StoreFailure::Flushed);
         }
-        let slot = if new.cas == NewCas::Told {
-            slot.with_told()
+        let slot = if new.cas == NewCas::Reported {
+            slot.with_cas_reported()
         } else {
             slot
         };
-        let lives = fields.lives(self.stored_len(&fields, total));
+        let lives = fields.live_amount(self.stored_len(&fields, total));
         self.publish(slot, lives, new.cas);
         let bytes = fields.record_len(total) as u32;
-        self.part.followed.note(self.hash, ItemUse::Stored(bytes));
+        self.tenant_items
+            .samples
+            .record(self.hash, ItemUse::Stored(bytes));
         Ok(match new.cas {
             NewCas::Fresh => 0,
             _ => fields
                 .cas
-                .unwrap_or_else(|| self.items.implied_cas(slot.place())),
+                .unwrap_or_else(|| self.items.implied_cas(slot.record_address())),
         })
     }
 
-    /// Takes the chunks of a record that is not to be published out of the index.
-    fn abandon(&self, slot: Slot) {
-        let place = slot.place();
+    /// Removes the chunks of a record that will not be published from the index.
+    fn discard_unpublished(&self, slot: Slot) {
+        let place = slot.record_address();
         if let Some(record) = self.items.record_at(place.block, place.at) {
             self.items.unlink_chunks(&record);
         }
     }
 
-    fn fields_of(&self, new: &NewItem<'_>) -> Fields<'a> {
+    fn fields_of(&self, new: &NewItem<'_>) -> RecordFields<'a> {
         let cas = match new.cas {
-            NewCas::Fresh | NewCas::Told => None,
+            NewCas::Fresh | NewCas::Reported => None,
             NewCas::Keep => self.current.as_ref().map(Item::cas),
             NewCas::Is(cas) => Some(cas),
         };
-        Fields {
+        RecordFields {
             key: self.key,
             role: Role::Plain,
             marks: new.marks,
@@ -246,23 +249,23 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn stored_len(&self, fields: &Fields<'_>, total: usize) -> usize {
+    fn stored_len(&self, fields: &RecordFields<'_>, total: usize) -> usize {
         match fields.role {
             Role::Large => super::chunk_names::NAMES_BYTES,
             Role::Plain | Role::Chunk => total,
         }
     }
 
-    /// Writes the item's record; `fields` gets a written cas unique where the implied one would not be
-    /// above that of the item it replaces.
+    /// Writes the item's record. `fields` gets a written cas unique if the implied one would not exceed that of the
+    /// replaced item.
     fn write(
         &mut self,
-        fields: &mut Fields<'_>,
+        fields: &mut RecordFields<'_>,
         value: &[&[u8]],
         len: usize,
-    ) -> Result<Slot, Hindrance> {
+    ) -> Result<Slot, StoreFailure> {
         let claim = self.claim(fields, fields.record_len(len))?;
-        let place = Place::new(claim.block, claim.at, claim.generation);
+        let place = RecordAddress::new(claim.block, claim.at, claim.generation);
         let implied = self.items.implied_cas(place);
         let above = self
             .last_cas()
@@ -270,67 +273,77 @@ impl<'a> Entry<'a> {
         let Some(last) = above else {
             return Ok(self.fill(claim, fields, value, len));
         };
-        // Segments of several classes are open at once: this one is older than the last item's. What was
-        // claimed becomes a dead record, so that whoever walks the segment finds its way.
+        // Segments of several classes are open at once, and this one is older than the last item's. What was claimed
+        // becomes a dead record, so that a walk through the segment finds its way.
         self.fill(claim, fields, value, len);
         fields.cas = Some(last + 1);
         let claim = self.claim(fields, fields.record_len(len))?;
         Ok(self.fill(claim, fields, value, len))
     }
 
-    /// The cas unique of the item that is replaced.
+    /// The cas unique of the replaced item.
     fn last_cas(&self) -> Option<u64> {
         let (cell, record) = self.old.as_ref()?;
         Some(
             record
                 .fields
                 .cas
-                .unwrap_or_else(|| self.items.implied_cas(cell.slot.place())),
+                .unwrap_or_else(|| self.items.implied_cas(cell.slot.record_address())),
         )
     }
 
-    fn claim(&mut self, fields: &Fields<'_>, len: usize) -> Result<Claim, Hindrance> {
+    fn claim(
+        &mut self,
+        fields: &RecordFields<'_>,
+        len: usize,
+    ) -> Result<RecordClaim, StoreFailure> {
         self.written += len as u64;
         let arena = &self.items.arena;
-        let class = self.part.segments.class_of(
+        let class = self.tenant_items.segments.class_of(
             self.tenant,
             arena.block_bytes(),
             fields.expiry,
             self.moment.now,
         );
-        self.part
+        self.tenant_items
             .segments
             .claim(self.tenant, arena, class, len as u32, self.moment.now)
-            .ok_or(Hindrance::NoRoom(1))
+            .ok_or(StoreFailure::NoRoom(1))
     }
 
-    fn fill(&self, claim: Claim, fields: &Fields<'_>, value: &[&[u8]], len: usize) -> Slot {
+    fn fill(
+        &self,
+        claim: RecordClaim,
+        fields: &RecordFields<'_>,
+        value: &[&[u8]],
+        len: usize,
+    ) -> Slot {
         self.items
             .fill(claim, self.hash_of(fields), fields, value, len)
     }
 
-    fn hash_of(&self, fields: &Fields<'_>) -> u64 {
+    fn hash_of(&self, fields: &RecordFields<'_>) -> u64 {
         match fields.role {
             Role::Chunk => self.items.hash_of_chunk(fields.key),
             Role::Plain | Role::Large => self.hash,
         }
     }
 
-    /// Writes the chunks, then the record that names them. Leaves no chunk behind if that fails.
+    /// Writes the chunks, then the record that names them. If that fails, it leaves no chunk behind.
     fn write_large(
         &mut self,
-        fields: &mut Fields<'_>,
+        fields: &mut RecordFields<'_>,
         value: &[&[u8]],
         total: usize,
-    ) -> Result<Slot, Hindrance> {
+    ) -> Result<Slot, StoreFailure> {
         let names = self.items.new_names(total);
         let blocks = names.chunks.div_ceil(CHUNKS_PER_BLOCK) + 1;
-        // The chunks are written under the item's stripe: others of that stripe wait for the copy.
+        // The chunks are written under the item's stripe, so others of that stripe wait for the copy.
         if !has_room(&self.items.arena, self.tenant, blocks) {
-            return Err(Hindrance::NoRoom(blocks));
+            return Err(StoreFailure::NoRoom(blocks));
         }
         fields.role = Role::Large;
-        let mut cursor = Pieces::new(value);
+        let mut cursor = PieceCutter::new(value);
         let mut outcome = Ok(());
         for place in 0..names.chunks {
             let key = names.chunk_key(place);
@@ -352,16 +365,20 @@ impl<'a> Entry<'a> {
         written
     }
 
-    fn write_chunk(&mut self, fields: &Fields<'_>, pieces: &[&[u8]]) -> Result<(), Hindrance> {
+    fn write_chunk(
+        &mut self,
+        fields: &RecordFields<'_>,
+        pieces: &[&[u8]],
+    ) -> Result<(), StoreFailure> {
         let len = pieces.iter().map(|piece| piece.len()).sum();
         let claim = self.claim(fields, fields.record_len(len))?;
         let slot = self.fill(claim, fields, pieces, len);
         let table = self
             .items
             .chunk_table(self.moment.now)
-            .ok_or(Hindrance::NoRoom(1))?;
+            .ok_or(StoreFailure::NoRoom(1))?;
         let hash = self.items.hash_of_chunk(fields.key);
-        let lives = fields.lives(len);
+        let lives = fields.live_amount(len);
         if self
             .items
             .link(&mut table.lock(hash), hash, slot, lives, self.moment.now)
@@ -371,14 +388,17 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
-    /// The new slot with what eviction knows of the key. A hot key stays hot when it is written; whether it was read since is
-    /// another matter, unless it is the same value again.
-    fn marked(&self, slot: Slot, cas: NewCas) -> Slot {
-        let now = || self.part.segments.clock().now();
+    /// The new slot with what eviction knows of the key. A hot key stays hot when it is written. The fetched mark stays
+    /// only if the value is the same.
+    fn with_inherited_marks(&self, slot: Slot, cas: NewCas) -> Slot {
+        let now = || self.tenant_items.segments.clock().now();
         match &self.old {
-            _ if self.asked => slot.with_stamp(now()).with_fetched(true),
+            _ if self.counts_as_used => slot.with_stamp(now()).with_fetched(FetchState::Fetched),
             Some((cell, _)) => {
-                let fetched = cas == NewCas::Keep && cell.slot.fetched();
+                let fetched = match cas {
+                    NewCas::Keep => cell.slot.fetch_state(),
+                    _ => FetchState::Unfetched,
+                };
                 let stamp = cell.slot.stamp().carried(now());
                 slot.with_stamp(stamp).with_fetched(fetched)
             }
@@ -386,18 +406,21 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Makes the new record the item; the old one is gone with its chunks.
-    fn publish(&mut self, slot: Slot, lives: Lives, cas: NewCas) {
-        let slot = self.marked(slot, cas);
+    /// Publishes the new record as the item. The old item goes with its chunks.
+    fn publish(&mut self, slot: Slot, lives: LiveAmount, cas: NewCas) {
+        let slot = self.with_inherited_marks(slot, cas);
         match self.old.take() {
             Some((cell, record)) => {
                 self.held.replace(cell, slot);
                 self.items.unlink_chunks(&record);
-                let (new, old) = (slot.place().block, cell.slot.place().block);
+                let (new, old) = (
+                    slot.record_address().block,
+                    cell.slot.record_address().block,
+                );
                 self.items.arena.gain(new, lives);
-                self.items.arena.lose(old, record.lives());
+                self.items.arena.lose(old, record.live_amount());
                 if self.absence.is_some() {
-                    self.part.tally.reclaim(1, cell.slot);
+                    self.tenant_items.tally.reclaim(1, cell.slot);
                 }
             }
             None => {
@@ -411,17 +434,17 @@ impl<'a> Entry<'a> {
 }
 
 impl Items {
-    /// Writes a record into its claim; returns the slot that will name it.
+    /// Writes a record into its claim. Returns the slot that will name it.
     pub(super) fn fill(
         &self,
-        claim: Claim,
+        claim: RecordClaim,
         hash: u64,
-        fields: &Fields<'_>,
+        fields: &RecordFields<'_>,
         value: &[&[u8]],
         len: usize,
     ) -> Slot {
         let block = self.arena.block(claim.block);
-        let place = Place::new(claim.block, claim.at, claim.generation);
+        let place = RecordAddress::new(claim.block, claim.at, claim.generation);
         let expiry = match fields.expiry {
             Expiry::At(second) => second.0,
             Expiry::Never => u32::MAX,
@@ -432,80 +455,101 @@ impl Items {
         Slot::new(hash, place)
     }
 
-    /// Enters a new slot into the index, and says whether the index should grow. Where it cannot, an
-    /// item of the chain gives way that was never hit, if there is one.
-    fn link(&self, held: &mut Held<'_>, hash: u64, slot: Slot, lives: Lives, now: Second) -> bool {
-        self.arena.gain(slot.place().block, lives);
+    /// Adds a new slot to the index. Returns whether the index should grow. If the slot cannot be added, an item of its
+    /// chain gives way: one that was never hit, if there is one.
+    fn link(
+        &self,
+        held: &mut LockedStripe<'_>,
+        hash: u64,
+        slot: Slot,
+        lives: LiveAmount,
+        now: Second,
+    ) -> bool {
+        self.arena.gain(slot.record_address().block, lives);
         if let Ok(grows) = held.insert(&self.arena, hash, slot, self, || self.index_block(now)) {
             return grows;
         }
-        let is_unhit = |cell: &Cell<'_>| cell.slot.stamp() == Stamp::NEVER;
+        let is_unhit = |cell: &SlotRef<'_>| cell.slot.stamp() == HitStamp::NEVER;
         let coldest = held.neighbours(hash).max_by_key(is_unhit);
         let Some(cell) = coldest else {
             return false;
         };
         held.replace(cell, slot);
-        let place = cell.slot.place();
+        let place = cell.slot.record_address();
         if let Some(record) = self
             .block_of(cell.slot)
             .and_then(|_| self.record_at(place.block, place.at))
         {
-            self.arena.lose(place.block, record.lives());
+            self.arena.lose(place.block, record.live_amount());
             self.count_eviction(cell.slot, &record);
         }
         false
     }
 
     fn grow_index(&self, table: &Table, now: Second) {
-        // Without a block to be had the chains grow longer instead.
+        // If no block is free, the chains grow longer instead.
         let _ = table.split(&self.arena, self, || self.index_block(now));
     }
 
     pub(super) fn index_block(&self, now: Second) -> Option<BlockId> {
-        self.arena.take(Claimant::None, 0, now)
+        self.arena.allocate(BlockOwner::None, 0, now)
     }
 
-    /// Takes an item out of the index.
-    pub(super) fn unlink<'t>(&self, held: &mut Held<'t>, cell: Cell<'t>, record: &Record<'_>) {
+    /// Removes an item from the index.
+    pub(super) fn unlink<'t>(
+        &self,
+        held: &mut LockedStripe<'t>,
+        cell: SlotRef<'t>,
+        record: &Record<'_>,
+    ) {
         held.remove(cell);
-        self.arena.lose(cell.slot.place().block, record.lives());
+        self.arena
+            .lose(cell.slot.record_address().block, record.live_amount());
     }
 
     fn count_eviction(&self, slot: Slot, record: &Record<'_>) {
-        let owner = self.arena.block(slot.place().block).owner();
-        if let Claimant::Tenant(tenant) = owner
+        let owner = self.arena.block(slot.record_address().block).owner();
+        if let BlockOwner::Items(tenant) = owner
             && let Some(tenant) = self.tenants.get(tenant)
         {
             let hash = self.hash(tenant.id, record.fields.key);
-            self.evicted(tenant, hash, slot, record);
+            self.record_eviction(tenant, hash, slot, record);
         }
     }
 
-    /// Counts an eviction and tells who listens.
-    pub(super) fn evicted(&self, tenant: &Tenant, hash: u64, slot: Slot, record: &Record<'_>) {
+    /// Counts an eviction and notifies listeners.
+    pub(super) fn record_eviction(
+        &self,
+        tenant: &Tenant,
+        hash: u64,
+        slot: Slot,
+        record: &Record<'_>,
+    ) {
         if record.fields.role == Role::Chunk {
             return; // its item counts
         }
-        let part = self.part(tenant);
-        part.followed.note(hash, ItemUse::Evicted);
-        part.tally.evictions.add(1);
-        let unfetched = u64::from(!slot.fetched());
-        part.tally.evicted_unfetched.add(unfetched);
-        if part.listeners.listens() {
+        let tenant_items = self.tenant_items(tenant);
+        tenant_items.samples.record(hash, ItemUse::Evicted);
+        tenant_items.tally.evictions.add(1);
+        let unfetched = u64::from(!slot.is_fetched());
+        tenant_items.tally.evicted_unfetched.add(unfetched);
+        if tenant_items.listeners.has_listeners() {
             let last_access = self.last_access(slot);
-            part.listeners.tell(&Evicted::of(slot, record, last_access));
+            tenant_items
+                .listeners
+                .notify(&EvictedItem::of(slot, record, last_access));
         }
     }
 }
 
-/// A value's pieces, cut anew.
-struct Pieces<'a> {
+/// Cuts a value's pieces into chunks.
+struct PieceCutter<'a> {
     rest: Vec<&'a [u8]>,
 }
 
-impl<'a> Pieces<'a> {
-    fn new(value: &[&'a [u8]]) -> Pieces<'a> {
-        Pieces {
+impl<'a> PieceCutter<'a> {
+    fn new(value: &[&'a [u8]]) -> PieceCutter<'a> {
+        PieceCutter {
             rest: value.iter().rev().copied().collect(),
         }
     }

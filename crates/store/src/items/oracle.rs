@@ -1,14 +1,15 @@
-//! Eviction beside a plain model of it, step by step: segments as lists of keys, ticks that do not wrap, and no bits.
+//! Runs eviction beside a plain model of it, step by step. The model has segments as lists of keys, ticks that do not
+//! wrap, and no bits.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use proptest::prelude::*;
 use sublet_types::{Expiry, Second, TenantId};
 
-use super::merge::{Aim, Evictor};
-use crate::api::{Lookup, Marks, NewCas, NewItem, Reading};
+use super::merge::{EvictionGoal, Evictor};
+use crate::api::{Lookup, Marks, NewCas, NewItem, ReadKind};
+use crate::pinned_thread::PinnedThread;
 use crate::tests::{BLOCK, store, tenant};
-use crate::thread::Thread;
 use crate::worker::Worker;
 
 const NOW: Second = Second(2);
@@ -20,10 +21,10 @@ const BEGIN: u64 = 8;
 /// Bytes of a record besides its value: head and key.
 const AROUND: u64 = 4 + 4;
 
-/// Bytes that may die in a segment: it is never so sparse that it is worked through before its turn.
+/// The most bytes that may die in a segment. It is then never so sparse that it is worked through early.
 const DEAD_MAX: u64 = BLOCK_BYTES / 4;
 
-struct Entry {
+struct ModelItem {
     segment: u32,
     place: usize,
     len: u64,
@@ -32,28 +33,28 @@ struct Entry {
 }
 
 #[derive(Default)]
-struct Segment {
+struct ModelSegment {
     records: Vec<(u32, u64)>,
     filled: u64,
     dead: u64,
 }
 
 #[derive(Default)]
-struct Model {
-    entries: HashMap<u32, Entry>,
-    segments: HashMap<u32, Segment>,
+struct EvictionModel {
+    entries: HashMap<u32, ModelItem>,
+    segments: HashMap<u32, ModelSegment>,
     names: u32,
-    ring: VecDeque<u32>,
+    full: VecDeque<u32>,
     open: Option<u32>,
     target: Option<u32>,
     source: Option<(u32, usize)>,
-    /// Ticks, in 2^24ths: coarser ones would fall behind the engine's by a tick now and then.
+    /// Parts of a tick, in 2^24ths. Coarser parts would fall behind the engine's by a tick now and then.
     parts: u64,
     spread: BTreeMap<i64, u64>,
     seen: u64,
     kept: u64,
     hit: u64,
-    /// None before a segment was seen.
+    /// `None` before a segment was seen.
     bar: Option<i64>,
 }
 
@@ -64,7 +65,7 @@ fn level(space_time: u64) -> i64 {
     doublings as i64 * 4 + (rest * 4.0).floor() as i64
 }
 
-impl Model {
+impl EvictionModel {
     fn tick(&self) -> u64 {
         self.parts >> 24
     }
@@ -74,27 +75,27 @@ impl Model {
         let filled = BEGIN;
         self.segments.insert(
             self.names,
-            Segment {
+            ModelSegment {
                 filled,
-                ..Segment::default()
+                ..ModelSegment::default()
             },
         );
         self.parts += (8 << 24) / self.segments.len() as u64;
         self.names
     }
 
-    /// Appends to the segment of `of`, or to a new one where that is full.
+    /// Appends to the segment of `of`, or to a new one if that is full.
     fn append(&mut self, of: Option<u32>, key: u32, len: u64, hit: Option<u64>) -> u32 {
         let fits = |name: &u32| self.segments[name].filled + len <= BLOCK_BYTES;
         let name = of.filter(fits).unwrap_or_else(|| {
-            self.ring.extend(of);
+            self.full.extend(of);
             self.opened()
         });
         let segment = self.segments.get_mut(&name).expect("it is open");
         let place = segment.records.len();
         segment.records.push((key, len));
         segment.filled += len;
-        let entry = Entry {
+        let entry = ModelItem {
             segment: name,
             place,
             len,
@@ -106,18 +107,18 @@ impl Model {
 
     /// Whether the record of a key may die.
     fn may_die(&self, key: u32) -> bool {
-        let fits = |entry: &Entry| self.segments[&entry.segment].dead + entry.len <= DEAD_MAX;
+        let fits = |entry: &ModelItem| self.segments[&entry.segment].dead + entry.len <= DEAD_MAX;
         self.entries.get(&key).is_none_or(fits)
     }
 
-    /// Whether a record of a key may replace it: in a segment that is older than its own it would be written twice, so
+    /// Whether a record of a key may be replaced. In a segment that is older than its own it would be written twice, so
     /// that its cas unique rises.
     fn may_change(&self, key: u32) -> bool {
-        let is_older = |entry: &Entry| Some(entry.segment) <= self.open;
+        let is_older = |entry: &ModelItem| Some(entry.segment) <= self.open;
         self.may_die(key) && self.entries.get(&key).is_none_or(is_older)
     }
 
-    fn kill(&mut self, key: u32) -> Option<Entry> {
+    fn kill(&mut self, key: u32) -> Option<ModelItem> {
         let entry = self.entries.remove(&key)?;
         let segment = self.segments.get_mut(&entry.segment).expect("it is there");
         segment.dead += entry.len;
@@ -125,7 +126,7 @@ impl Model {
     }
 
     fn put(&mut self, key: u32, len: u64) {
-        // A hot key stays hot when it is written, for as long as a slot can tell.
+        // A hot key stays hot when it is written, as long as a slot can tell.
         let hit = self.kill(key).and_then(|old| old.hit);
         self.open = Some(self.append(self.open, key, len, hit));
         let tick = self.tick();
@@ -140,10 +141,10 @@ impl Model {
         entry.map(|entry| entry.hit = Some(tick)).is_some()
     }
 
-    fn evict(&mut self, aim: Aim) {
+    fn evict(&mut self, aim: EvictionGoal) {
         let (mut worked, mut freed) = (0, 0);
         while worked < aim.worked && freed < aim.freed {
-            let Some((name, at)) = self.source.or(self.ring.front().map(|name| (*name, 0))) else {
+            let Some((name, at)) = self.source.or(self.full.front().map(|name| (*name, 0))) else {
                 return;
             };
             let Some(&(key, len)) = self.segments[&name].records.get(at) else {
@@ -162,7 +163,7 @@ impl Model {
         }
     }
 
-    /// Whether a record survives: then it is copied.
+    /// Whether a record survives, and so is copied.
     fn keeps(&mut self, key: u32, len: u64, hit: Option<u64>) -> bool {
         let age = hit.map(|hit| self.tick() - hit);
         let level = level((age.unwrap_or(128) + 1) * len);
@@ -186,7 +187,7 @@ impl Model {
     }
 
     fn give_up(&mut self, name: u32) {
-        self.ring.retain(|other| *other != name);
+        self.full.retain(|other| *other != name);
         self.segments.remove(&name);
         let mut below = 0;
         let over = self.spread.iter().find(|(_, bytes)| {
@@ -204,19 +205,19 @@ impl Model {
 }
 
 /// The engine and its model.
-struct Pair {
+struct EngineAndModel {
     worker: Worker,
     ann: TenantId,
-    model: Model,
+    model: EvictionModel,
 }
 
-impl Pair {
-    fn new() -> Pair {
+impl EngineAndModel {
+    fn new() -> EngineAndModel {
         let (store, _) = store(256, true);
-        Pair {
+        EngineAndModel {
             worker: store.worker().expect("a worker"),
             ann: tenant(&store, "ann", 100),
-            model: Model::default(),
+            model: EvictionModel::default(),
         }
     }
 
@@ -248,7 +249,7 @@ impl Pair {
         }
     }
 
-    fn read(&self, key: u32, reading: Reading) -> bool {
+    fn read(&self, key: u32, reading: ReadKind) -> bool {
         let read = self
             .worker
             .read(self.ann, &key.to_le_bytes(), NOW, reading, |_| ());
@@ -257,28 +258,28 @@ impl Pair {
 
     /// Whether both have the key, which both must agree on.
     fn get(&mut self, key: u32) -> bool {
-        let hit = self.read(key, Reading::Use);
+        let hit = self.read(key, ReadKind::Use);
         assert_eq!(hit, self.model.get(key), "key {key}");
         hit
     }
 
-    fn evict(&mut self, aim: Aim) {
+    fn evict(&mut self, aim: EvictionGoal) {
         let items = self.worker.items();
         let ann = items.tenants.get(self.ann).expect("ann");
         self.worker.pinned(|| {
-            let mut ring = items
-                .part(ann)
+            let mut full = items
+                .tenant_items(ann)
                 .segments
-                .try_ring(&items.arena)
+                .try_lock_full(&items.arena)
                 .expect("nobody else");
-            Evictor::new(items, ann, &mut ring, self.worker.slot(), NOW).evict(aim);
+            Evictor::new(items, ann, &mut full, self.worker.pin_slot(), NOW).evict(aim);
         });
         self.model.evict(aim);
     }
 
-    /// Evicts until at most so many segments are left, a little at a time.
+    /// Evicts, a little at a time, until at most this many segments are left.
     fn evict_to(&mut self, segments: usize, (worked, freed): (u64, u64)) {
-        let aim = Aim {
+        let aim = EvictionGoal {
             worked,
             freed,
             blocks: 1,
@@ -291,17 +292,17 @@ impl Pair {
     fn compare(&self, keys: u32) {
         for key in 0..keys {
             let there = self.model.entries.contains_key(&key);
-            assert_eq!(self.read(key, Reading::Peek), there, "key {key}");
+            assert_eq!(self.read(key, ReadKind::Peek), there, "key {key}");
         }
         let held = self.worker.store().tenant_figures(self.ann).held.0;
         assert_eq!(held, self.model.segments.len() as u64 * BLOCK_BYTES);
     }
 }
 
-/// Luck from a seed (splitmix64).
-struct Dice(u64);
+/// Random numbers from a seed (splitmix64).
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -320,8 +321,8 @@ impl Dice {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Few segments or more, one size or many, popular keys that stay or move, with overwrites and removals. A few keys are
-    /// asked for once and then written again and again, so that eviction does not come by them before their hit is long past.
+    /// Few segments or more, one size or many, popular keys that stay or move, with overwrites and removals. A few keys
+    /// are asked for once and then written again and again. So eviction reaches them only when their hit is long past.
     #[test]
     fn what_survives_is_what_the_model_says(
         seed in any::<u64>(), steps in 1u32..6_000, segments in 6usize..24,
@@ -330,8 +331,8 @@ proptest! {
         const KEYS: u32 = 1_200;
         const WRITTEN: u32 = 4;
         const PHASE: u32 = 1_500;
-        let mut dice = Dice(seed);
-        let mut pair = Pair::new();
+        let mut dice = SeededRandom(seed);
+        let mut pair = EngineAndModel::new();
         for step in 0..steps {
             let from = if moves { step / 8 } else { 0 };
             let key = (from + dice.skewed(u64::from(KEYS)) as u32) % KEYS;
@@ -359,7 +360,7 @@ proptest! {
     }
 }
 
-/// A disk's requests as they were recorded, where the public trace is: each block an item of a size of its own.
+/// A disk's recorded requests, if the public trace is there. Each block is an item with a size of its own.
 #[test]
 fn a_recorded_sequence_leaves_what_the_model_says() {
     let file = concat!(
@@ -372,13 +373,13 @@ fn a_recorded_sequence_leaves_what_the_model_says() {
     };
     let (records, _) = bytes.as_chunks::<32>();
     let mut numbers = HashMap::new();
-    let mut pair = Pair::new();
+    let mut pair = EngineAndModel::new();
     for record in &records[..60_000] {
         let block = u64::from_le_bytes(*record[16..].first_chunk().expect("16 bytes"));
         let next = numbers.len() as u32;
         let key = *numbers.entry(block).or_insert(next);
         if !pair.get(key) {
-            pair.put(key, 20 + Dice(block).skewed(8_000));
+            pair.put(key, 20 + SeededRandom(block).skewed(8_000));
         }
         pair.evict_to(48, (6_000, 1_500));
     }

@@ -13,7 +13,7 @@
 use sublet_types::{Expiry, Second};
 
 use crate::api::Marks;
-use crate::arena::Lives;
+use crate::arena::LiveAmount;
 
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = 4;
@@ -28,20 +28,20 @@ const HAS_CAS: u32 = 1 << 31;
 /// The longest value of one record, bytes.
 pub(crate) const VALUE_MAX: usize = (1 << VALUE_BITS) - 1;
 
-/// What a record is to the engine.
+/// The role of a record in the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A client's item, value and all.
+    /// A client's item with its value.
     #[default]
     Plain,
-    /// A client's item whose value lies in chunks; its own value names them.
+    /// A client's item whose value is in chunks. Its own value names them.
     Large,
     /// A chunk of a large item.
     Chunk,
 }
 
 impl Role {
-    /// How many items it is to a client.
+    /// The number of client items that it counts as.
     pub(crate) fn items(self) -> u32 {
         u32::from(self != Role::Chunk)
     }
@@ -49,25 +49,25 @@ impl Role {
 
 /// A record before it is written, or after it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct RecordFields<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) role: Role,
     pub(crate) marks: Marks,
     pub(crate) expiry: Expiry,
     pub(crate) flags: u32,
-    /// The cas unique, where it cannot be told from the record's place.
+    /// The cas unique, if the record's place does not imply it.
     pub(crate) cas: Option<u64>,
 }
 
-impl Fields<'_> {
+impl RecordFields<'_> {
     /// Length of a record with a value of `value_len` bytes.
     pub(crate) fn record_len(&self, value_len: usize) -> usize {
         HEAD_BYTES + self.options_len() + self.key.len() + value_len
     }
 
     /// What a record with a value of `value_len` bytes adds to its block.
-    pub(crate) fn lives(&self, value_len: usize) -> Lives {
-        Lives {
+    pub(crate) fn live_amount(&self, value_len: usize) -> LiveAmount {
+        LiveAmount {
             items: self.role.items(),
             bytes: self.record_len(value_len) as u32,
         }
@@ -97,41 +97,41 @@ impl Fields<'_> {
     pub(crate) fn write(&self, value: &[&[u8]], value_len: usize, range: &mut [u8]) {
         debug_assert!(self.key.len() <= u8::MAX as usize && value_len <= VALUE_MAX);
         let mut head = self.key.len() as u32 | (value_len as u32) << VALUE_SHIFT;
-        let mut pen = Pen {
+        let mut writer = RecordWriter {
             range,
             at: HEAD_BYTES,
         };
         let marks = self.marks_byte();
         if marks != 0 {
             head |= HAS_MARKS;
-            pen.put(&[marks]);
+            writer.put(&[marks]);
         }
         if let Expiry::At(second) = self.expiry {
             head |= HAS_EXPIRY;
-            pen.put(&second.0.to_le_bytes());
+            writer.put(&second.0.to_le_bytes());
         }
         if self.flags != 0 {
             head |= HAS_FLAGS;
-            pen.put(&self.flags.to_le_bytes());
+            writer.put(&self.flags.to_le_bytes());
         }
         if let Some(cas) = self.cas {
             head |= HAS_CAS;
-            pen.put(&cas.to_le_bytes());
+            writer.put(&cas.to_le_bytes());
         }
-        pen.put(self.key);
+        writer.put(self.key);
         for piece in value {
-            pen.put(piece);
+            writer.put(piece);
         }
-        pen.range[..HEAD_BYTES].copy_from_slice(&head.to_le_bytes());
+        writer.range[..HEAD_BYTES].copy_from_slice(&head.to_le_bytes());
     }
 }
 
-struct Pen<'a> {
+struct RecordWriter<'a> {
     range: &'a mut [u8],
     at: usize,
 }
 
-impl Pen<'_> {
+impl RecordWriter<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.range[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
@@ -140,11 +140,11 @@ impl Pen<'_> {
 
 /// A head, which says how long the record is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head(u32);
+pub(crate) struct RecordHead(u32);
 
-impl Head {
-    pub(crate) fn read(bytes: [u8; HEAD_BYTES]) -> Head {
-        Head(u32::from_le_bytes(bytes))
+impl RecordHead {
+    pub(crate) fn read(bytes: [u8; HEAD_BYTES]) -> RecordHead {
+        RecordHead(u32::from_le_bytes(bytes))
     }
 
     fn has(self, option: u32) -> usize {
@@ -171,7 +171,7 @@ impl Head {
         HEAD_BYTES + self.options_len() + self.key_len() + self.value_len()
     }
 
-    /// Whether the record's key is `key`, judged by what follows the head in `rest`.
+    /// Whether the record's key is `key`, judged by `rest`, the bytes after the head.
     pub(crate) fn has_key(self, rest: &[u8], key: &[u8]) -> bool {
         let begin = self.options_len();
         self.key_len() == key.len() && rest.get(begin..begin + key.len()) == Some(key)
@@ -181,7 +181,7 @@ impl Head {
 /// A record that was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
-    pub(crate) fields: Fields<'a>,
+    pub(crate) fields: RecordFields<'a>,
     pub(crate) value: &'a [u8],
 }
 
@@ -189,7 +189,7 @@ impl<'a> Record<'a> {
     /// Reads a whole record; `bytes` begins with its head and is as long as the head says.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (head, mut rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
-        let head = Head::read(*head);
+        let head = RecordHead::read(*head);
         let mut marks = 0;
         if head.has(HAS_MARKS) == 1 {
             let (first, after) = rest.split_first()?;
@@ -211,7 +211,7 @@ impl<'a> Record<'a> {
             16 => Role::Chunk,
             _ => Role::Plain,
         };
-        let fields = Fields {
+        let fields = RecordFields {
             key,
             role,
             marks: Marks {
@@ -230,8 +230,8 @@ impl<'a> Record<'a> {
     }
 
     /// What it adds to its block.
-    pub(crate) fn lives(&self) -> Lives {
-        self.fields.lives(self.value.len())
+    pub(crate) fn live_amount(&self) -> LiveAmount {
+        self.fields.live_amount(self.value.len())
     }
 
     /// Its length in its block.
@@ -254,8 +254,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn fields(key: &[u8]) -> Fields<'_> {
-        Fields {
+    fn fields(key: &[u8]) -> RecordFields<'_> {
+        RecordFields {
             key,
             role: Role::Plain,
             marks: Marks::default(),
@@ -282,7 +282,7 @@ mod tests {
             bits in 0u8..8,
             role in 0u8..3,
         ) {
-            let fields = Fields {
+            let fields = RecordFields {
                 role: [Role::Plain, Role::Large, Role::Chunk][role as usize],
                 marks: Marks { stale: bits & 1 != 0, token_sent: bits & 2 != 0, binary_key: bits & 4 != 0 },
                 expiry: expiry.map_or(Expiry::Never, |s| Expiry::At(Second(s))),
@@ -293,7 +293,7 @@ mod tests {
             let (first, second) = value.split_at(split.min(value.len()));
             let mut range = vec![0; fields.record_len(value.len())];
             fields.write(&[first, second], value.len(), &mut range);
-            let head = Head::read(*range.first_chunk().expect("a head"));
+            let head = RecordHead::read(*range.first_chunk().expect("a head"));
             prop_assert_eq!(head.record_len(), range.len());
             prop_assert!(head.has_key(&range[HEAD_BYTES..], &key));
             let record = Record::read(&range).expect("a record");

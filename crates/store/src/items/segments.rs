@@ -6,36 +6,36 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{Bytes, Expiry, Second};
 
-use super::source::Source;
-use super::space_time::{Clock, Window};
-use crate::arena::{Arena, BlockId, BlockList, BlockQueue, Claim, Claimant};
+use super::segment_cursor::SegmentCursor;
+use super::space_time::{SurvivalBar, TurnoverClock};
+use crate::arena::{Arena, BlockId, BlockList, BlockOwner, BlockQueue, RecordClaim};
 use crate::tenants::Tenant;
 
-/// Open segments of a tenant: items of like time to live die together. The first is for those that never
+/// Open segments per tenant. Items with similar times to live die together. The first class is for items that never
 /// expire.
 pub(crate) const CLASSES: usize = 8;
 
-/// Longest times to live of classes 1 to 6, seconds; longer ones go into class 7.
+/// The longest times to live of classes 1 to 6, in seconds. Longer ones go into class 7.
 const CLASS_BOUNDS: [u32; CLASSES - 2] = [60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600];
 
-/// A smaller tenant has one class only: open segments would be too large a part of it.
+/// A smaller tenant has only one class, because open segments would be too large a part of it.
 const ONE_CLASS_BELOW: Bytes = Bytes::mib(64);
 
-/// Of the full segments, the oldest come first: so many are looked at for the one opened first.
+/// How many of the oldest full segments are examined for the one that was opened first.
 const OLDEST_LOOKED_AT: usize = 64;
 
 /// The segments of one tenant.
 #[derive(Default)]
 pub(crate) struct Segments {
     open: [Mutex<Option<BlockId>>; CLASSES],
-    /// Full segments that the ring has not taken in yet.
+    /// Full segments that `full` has not taken in yet.
     arrivals: Mutex<Vec<BlockId>>,
-    ring: Mutex<Ring>,
-    /// All of them, open ones among them.
+    full: Mutex<FullSegments>,
+    /// All segments, including open ones.
     all: BlockList,
-    /// Read at every hit: away from what writers change.
-    clock: CachePadded<Clock>,
-    /// A sparse segment may be there to be recycled: one was opened since the last look, or one is worked at.
+    /// Read at every hit, so it is kept apart from what writers change.
+    clock: CachePadded<TurnoverClock>,
+    /// Whether a sparse segment may be there to be recycled: one was opened since the last look, or one is worked on.
     recycles: AtomicBool,
     /// Items that expire lie beside others that do not.
     mixes: AtomicBool,
@@ -43,20 +43,29 @@ pub(crate) struct Segments {
     flushed_before: AtomicU64,
     /// The second of the last flush.
     flushed_at: AtomicU32,
-    /// The second after the one in which the oldest segment was opened, as a look found it last; 0 where there was none.
+    /// The second after the one in which the oldest segment was opened, as it was last found. 0 if there was none.
     oldest: AtomicU32,
+}
+
+/// Whether recycling has more to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recycling {
+    /// A sparse segment is being worked on, or one may be there.
+    Pending,
+    /// No sparse segment is known until another segment is opened.
+    Done,
 }
 
 /// Full segments in the order of their age.
 #[derive(Default)]
-pub(crate) struct Ring {
+pub(crate) struct FullSegments {
     pub(super) blocks: BlockQueue,
     /// The segment that survivors are copied into.
     pub(super) target: Option<BlockId>,
     /// The segment that is being worked through.
-    pub(super) source: Option<Source>,
-    pub(super) window: Window,
-    /// Segments opened for survivors that no block was given up for yet.
+    pub(super) source: Option<SegmentCursor>,
+    pub(super) survival_bar: SurvivalBar,
+    /// Segments opened for survivors for which no block was given up yet.
     pub(super) owed: i64,
 }
 
@@ -86,13 +95,13 @@ impl Segments {
         }
     }
 
-    /// Whether items that expire lie beside others that do not.
+    /// Whether items that expire lie beside items that do not.
     pub(super) fn mixes(&self) -> bool {
         self.mixes.load(Ordering::Relaxed)
     }
 
-    /// A place for `len` bytes in the tenant's open segment of that class; a new segment if that is full.
-    /// `None` if there is no block for it.
+    /// Claims `len` bytes in the tenant's open segment of that class, or in a new segment if that is full. `None` if
+    /// there is no block for it.
     pub(super) fn claim(
         &self,
         tenant: &Tenant,
@@ -100,7 +109,7 @@ impl Segments {
         class: usize,
         len: u32,
         now: Second,
-    ) -> Option<Claim> {
+    ) -> Option<RecordClaim> {
         let mut open = self.open[class].lock();
         if let Some(block) = *open {
             if let Some(claim) = arena.claim(block, len) {
@@ -113,8 +122,8 @@ impl Segments {
         if tenant.is_at_limit(1) {
             return None;
         }
-        let block = arena.take(Claimant::Tenant(tenant.id), arena.reserve(), now)?;
-        self.note_opened(tenant, arena, block);
+        let block = arena.allocate(BlockOwner::Items(tenant.id), arena.reserve(), now)?;
+        self.record_opened(tenant, arena, block);
         arena
             .block(block)
             .class
@@ -124,67 +133,71 @@ impl Segments {
         arena.claim(block, len)
     }
 
-    /// Takes in a segment that was opened.
-    pub(super) fn note_opened(&self, tenant: &Tenant, arena: &Arena, block: BlockId) {
+    /// Adds a segment that was opened.
+    pub(super) fn record_opened(&self, tenant: &Tenant, arena: &Arena, block: BlockId) {
         tenant.gained_block();
         self.all.add(arena, block);
-        self.clock.note_opened(self.all.len());
+        self.clock.advance(self.all.len());
     }
 
-    /// Lets go of a segment that is given up next.
-    pub(super) fn note_given_up(&self, tenant: &Tenant, arena: &Arena, block: BlockId) {
+    /// Removes a segment that will be given up next.
+    pub(super) fn record_given_up(&self, tenant: &Tenant, arena: &Arena, block: BlockId) {
         tenant.lost_block();
         self.all.remove(arena, block);
     }
 
-    /// All segments, open ones among them.
+    /// All segments, including open ones.
     pub(crate) fn all(&self) -> &BlockList {
         &self.all
     }
 
     /// The clock by which its items age.
-    pub(super) fn clock(&self) -> &Clock {
+    pub(super) fn clock(&self) -> &TurnoverClock {
         &self.clock
     }
 
     /// Whether it is time to look for a segment to recycle, or to go on with one.
-    pub(super) fn recycles(&self) -> bool {
+    pub(super) fn may_recycle(&self) -> bool {
         self.recycles.load(Ordering::Relaxed)
     }
 
-    /// Notes whether there is more to do at a segment that is recycled.
-    pub(super) fn set_recycles(&self, more: bool) {
-        self.recycles.store(more, Ordering::Relaxed);
+    /// Records whether there is more to recycle.
+    pub(super) fn set_recycling(&self, recycling: Recycling) {
+        let recycles = recycling == Recycling::Pending;
+        self.recycles.store(recycles, Ordering::Relaxed);
     }
 
-    /// The ring, with all full segments in it, unless another thread works on it.
-    pub(crate) fn try_ring(&self, arena: &Arena) -> Option<MutexGuard<'_, Ring>> {
-        let mut ring = self.ring.try_lock()?;
-        self.take_in(arena, &mut ring);
-        Some(ring)
+    /// Locks the full segments, with all arrivals taken in, unless another thread works on them.
+    pub(crate) fn try_lock_full(&self, arena: &Arena) -> Option<MutexGuard<'_, FullSegments>> {
+        let mut full_segments = self.full.try_lock()?;
+        self.collect_arrivals(arena, &mut full_segments);
+        Some(full_segments)
     }
 
-    fn take_in(&self, arena: &Arena, ring: &mut Ring) {
-        ring.blocks.extend(arena, self.arrivals.lock().drain(..));
+    fn collect_arrivals(&self, arena: &Arena, full_segments: &mut FullSegments) {
+        full_segments
+            .blocks
+            .extend(arena, self.arrivals.lock().drain(..));
     }
 
     /// When its oldest segment was opened, by the arena's clock. `None` if it has none.
-    pub(super) fn oldest(&self, arena: &Arena, ring: &Ring) -> Option<u64> {
+    pub(super) fn oldest(&self, arena: &Arena, full_segments: &FullSegments) -> Option<u64> {
         let born = |block: BlockId| arena.block(block).born.load(Ordering::Relaxed);
-        let full = ring.blocks.front().map(born);
+        let full = full_segments.blocks.front().map(born);
         full.or_else(|| {
             let open = self.open.iter().filter_map(|open| *open.lock());
-            open.chain(ring.target).map(born).min()
+            open.chain(full_segments.target).map(born).min()
         })
     }
 
-    /// When the oldest segment that was not flushed was opened. Where another thread works on the ring, what was said last.
+    /// When the oldest segment that was not flushed was opened. If another thread works on the full segments, this is
+    /// the last known answer.
     pub(crate) fn oldest_opened(&self, arena: &Arena) -> Option<Second> {
-        if let Some(ring) = self.try_ring(arena) {
+        if let Some(full_segments) = self.try_lock_full(arena) {
             let lives = |block: &BlockId| !self.is_flushed(arena.block(*block).sequence());
-            let full = ring.blocks.iter().take(OLDEST_LOOKED_AT);
+            let full = full_segments.blocks.iter().take(OLDEST_LOOKED_AT);
             let open = self.open.iter().filter_map(|open| *open.lock());
-            let all = full.chain(ring.target).chain(open).filter(lives);
+            let all = full.chain(full_segments.target).chain(open).filter(lives);
             let oldest = all.map(|block| arena.block(block).opened().0).min();
             let after = oldest.map_or(0, |second| second.saturating_add(1));
             self.oldest.store(after, Ordering::Relaxed);
@@ -193,57 +206,59 @@ impl Segments {
         after.checked_sub(1).map(Second)
     }
 
-    /// Closes every open segment, the survivors' too.
-    pub(super) fn close_all(&self, arena: &Arena, ring: &mut Ring) {
+    /// Closes every open segment, including the survivors'.
+    pub(super) fn close_all(&self, arena: &Arena, full_segments: &mut FullSegments) {
         for open in &self.open {
             let closing = open.lock().take();
             closing.iter().for_each(|block| arena.close(*block));
-            ring.blocks.extend(arena, closing);
+            full_segments.blocks.extend(arena, closing);
         }
-        self.take_in(arena, ring);
-        ring.settle_target(arena);
+        self.collect_arrivals(arena, full_segments);
+        full_segments.settle_target(arena);
     }
 
-    /// Hides all that was stored so far. Says whether it could: not while another thread works on the
-    /// ring, for which a pinned caller must not wait.
+    /// Hides everything stored so far. Returns whether it could. It cannot while another thread works on the full
+    /// segments, and a pinned caller must not wait for that thread.
     pub(crate) fn try_flush(&self, arena: &Arena, now: Second) -> bool {
-        let Some(mut ring) = self.try_ring(arena) else {
+        let Some(mut full_segments) = self.try_lock_full(arena) else {
             return false;
         };
-        // With all classes locked nobody opens a segment: what is stored later has a higher sequence.
+        // With all classes locked, no thread opens a segment. What is stored later has a higher sequence.
         let mut open: Vec<_> = self.open.iter().map(|open| open.lock()).collect();
         let closing: Vec<BlockId> = open.iter_mut().filter_map(|open| open.take()).collect();
         closing.iter().for_each(|block| arena.close(*block));
-        ring.blocks.extend(arena, closing);
-        self.take_in(arena, &mut ring);
-        ring.settle_target(arena);
+        full_segments.blocks.extend(arena, closing);
+        self.collect_arrivals(arena, &mut full_segments);
+        full_segments.settle_target(arena);
         self.flushed_at.store(now.0, Ordering::Relaxed);
         self.flushed_before
             .store(arena.next_sequence(), Ordering::SeqCst);
         drop(open);
-        // What is written yet into a place that was claimed before is counted, though nobody sees it, until its block goes.
-        for block in ring.blocks.iter() {
+        // Writes into places that were claimed before still count until their block goes, though no reader sees them.
+        for block in full_segments.blocks.iter() {
             arena.lose_all(block);
         }
         true
     }
 
-    /// The same for who has the place of somebody that was removed: what was learned of that one's items is forgotten, too.
-    pub(crate) fn try_begin_anew(&self, arena: &Arena) -> bool {
+    /// Does the same for a tenant that gets the slot of a removed one. It also forgets what was learned of that
+    /// tenant's items.
+    pub(crate) fn try_reset(&self, arena: &Arena) -> bool {
         if !self.try_flush(arena, Second::default()) {
             return false;
         }
         self.mixes.store(false, Ordering::Relaxed);
-        let Some(mut ring) = self.try_ring(arena) else {
+        let Some(mut full_segments) = self.try_lock_full(arena) else {
             return false;
         };
-        (ring.window, ring.owed) = (Window::default(), 0);
+        (full_segments.survival_bar, full_segments.owed) = (SurvivalBar::default(), 0);
         true
     }
 
-    /// Waits until nobody works on the ring. The caller is not pinned: meanwhile no block would come free.
-    pub(crate) fn await_ring(&self) {
-        drop(self.ring.lock());
+    /// Waits until no thread works on the full segments. The caller must not be pinned, because no block would come
+    /// free meanwhile.
+    pub(crate) fn await_full(&self) {
+        drop(self.full.lock());
     }
 
     /// Whether everything in a block of this sequence was flushed at `then` or before.
@@ -262,8 +277,8 @@ impl Segments {
     }
 }
 
-impl Ring {
-    /// Puts the survivors' segment into the ring, as the newest.
+impl FullSegments {
+    /// Adds the survivors' segment to the full segments, as the newest.
     pub(super) fn settle_target(&mut self, arena: &Arena) {
         if let Some(target) = self.target.take() {
             arena.close(target);
@@ -271,7 +286,7 @@ impl Ring {
         }
     }
 
-    /// Takes a block out of the ring.
+    /// Removes a block from the full segments.
     pub(super) fn remove(&mut self, arena: &Arena, block: BlockId) {
         self.blocks.remove(arena, block);
         self.source = self.source.filter(|source| source.block != block);

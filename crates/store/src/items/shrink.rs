@@ -1,116 +1,116 @@
-//! Giving blocks back: ordered, where what is hot survives, and fast, where whole blocks go.
+//! Gives blocks back: in order, so that what is hot survives, or fast, as whole blocks.
 
 use parking_lot::MutexGuard;
 use sublet_types::Second;
 
 use super::Items;
 use super::merge::Evictor;
-use super::segments::Ring;
-use super::source::Bar;
-use super::space_time::{Cut, Spread, Stamp};
+use super::segment_cursor::SurvivalRule;
+use super::segments::FullSegments;
+use super::space_time::{HitStamp, ReleaseCutoff, SpaceTimeHistogram};
 use crate::arena::BlockId;
 use crate::loss::Loss;
-use crate::release_order::{BlockOrder, Candidate, Way};
+use crate::pinned_thread::PinnedThread;
+use crate::release_order::{BlockOrder, ReleaseCandidate, ReleaseMethod};
 use crate::tenants::Tenant;
-use crate::thread::Thread;
 
-/// Segments looked into to learn how space-time is spread, for each so many that are to go.
+/// For this many segments that are to go, one is sampled to learn how space-time is spread.
 const SAMPLE_ONE_IN: usize = 4;
 
-/// Segments looked into, at the least and at the most.
+/// The least and the most segments that are sampled.
 const SAMPLE_MIN: usize = 4;
 const SAMPLE_MAX: usize = 32;
 
-/// A release chooses among so many of the coldest segments for each that is to go. So it copies at most twice
-/// what it gives back: a host that is short cannot wait for all that is held to be looked through.
+/// A release chooses among this many of the coldest segments per segment that is to go. So it copies at most twice what
+/// it gives back. A host that is short cannot wait until everything is examined.
 const CHOICE: usize = 3;
 
-/// But among so many at the least: heat is a segment's, and a few hot items may sit in a cold one.
+/// It chooses among at least this many. Heat belongs to a segment, and a few hot items may sit in a cold one.
 const CHOICE_MIN: usize = 8;
 
-/// How a tenant's items give blocks up.
+/// The segments from which a tenant's items give blocks up.
 #[derive(Clone, Copy)]
-pub(super) enum How {
-    /// Of the coldest full segments that are known the coldest of what is in them goes; where none of those can go, of a sample. A put does
-    /// not wait until all were looked at.
+pub(super) enum ShrinkScope {
+    /// The coldest full segments that are known; their coldest items go. If none of these segments can go, a sample is
+    /// used. A put does not wait until all segments were examined.
     OfFew,
-    /// Of all segments, in a way.
-    OfAll(Way),
+    /// All segments, by this method.
+    OfAll(ReleaseMethod),
 }
 
-/// A thread that gets blocks out of tenants' items.
-struct Shrink<'a> {
+/// A thread that frees blocks of tenants' items.
+struct ItemShrinker<'a> {
     items: &'a Items,
-    thread: &'a dyn Thread,
+    thread: &'a dyn PinnedThread,
     now: Second,
-    luck: u64,
+    random: u64,
 }
 
 impl Items {
-    /// Has a tenant's items give up so many blocks, or all they have. The thread is pinned.
+    /// Makes a tenant's items give up this many blocks, or all they have. The thread is pinned.
     pub(super) fn shrink(
         &self,
         tenant: &Tenant,
         blocks: u32,
-        how: How,
+        how: ShrinkScope,
         now: Second,
-        thread: &dyn Thread,
+        thread: &dyn PinnedThread,
     ) -> Loss {
-        let shrink = Shrink {
+        let shrink = ItemShrinker {
             items: self,
             thread,
             now,
-            luck: thread.luck(),
+            random: thread.next_random(),
         };
-        let segments = &self.part(tenant).segments;
+        let segments = &self.tenant_items(tenant).segments;
         loop {
-            if let Some(ring) = segments.try_ring(&self.arena) {
-                return shrink.tenant(tenant, ring, blocks, how);
+            if let Some(full) = segments.try_lock_full(&self.arena) {
+                return shrink.shrink_tenant(tenant, full, blocks, how);
             }
-            // Who looks at items has to hold blocks still, and waits for nobody.
-            if !thread.unpinned(&mut || segments.await_ring()) {
+            // A thread that looks at items must stay pinned, and waits for nobody.
+            if !thread.try_unpinned(&mut || segments.await_full()) {
                 return Loss::default();
             }
         }
     }
 }
 
-impl Shrink<'_> {
-    /// Makes a tenant, whose ring is held, give up `blocks` blocks, or all it has. They go to the free list.
-    fn tenant(
+impl ItemShrinker<'_> {
+    /// Makes a tenant whose full segments are locked give up `blocks` blocks, or all it has. They go to the free list.
+    fn shrink_tenant(
         &self,
         tenant: &Tenant,
-        mut ring: MutexGuard<'_, Ring>,
+        mut full: MutexGuard<'_, FullSegments>,
         blocks: u32,
-        how: How,
+        how: ShrinkScope,
     ) -> Loss {
-        let segments = &self.items.part(tenant).segments;
+        let segments = &self.items.tenant_items(tenant).segments;
         let held = segments.all().len();
         let given = || held.saturating_sub(segments.all().len());
         let mut loss = Loss::default();
-        if let How::OfFew = how {
-            self.ordered(tenant, &mut ring, blocks, Self::coldest_of_few, &mut loss);
+        if let ShrinkScope::OfFew = how {
+            self.shrink_ordered(tenant, &mut full, blocks, Self::coldest_of_few, &mut loss);
         }
         if given() < blocks {
-            segments.close_all(&self.items.arena, &mut ring);
+            segments.close_all(&self.items.arena, &mut full);
             match how {
-                // None of the few could go: somebody may still write into each of them.
-                How::OfFew => {
-                    self.ordered(
+                // None of the few could go. A thread may still write into each of them.
+                ShrinkScope::OfFew => {
+                    self.shrink_ordered(
                         tenant,
-                        &mut ring,
+                        &mut full,
                         blocks,
                         Self::coldest_of_sample,
                         &mut loss,
                     );
                 }
-                How::OfAll(Way::Ordered) => {
-                    self.ordered(tenant, &mut ring, blocks, Self::coldest_of_all, &mut loss);
+                ShrinkScope::OfAll(ReleaseMethod::Ordered) => {
+                    self.shrink_ordered(tenant, &mut full, blocks, Self::coldest_of_all, &mut loss);
                 }
-                How::OfAll(Way::Whole(order)) => {
-                    self.drop_dead(tenant, &mut ring);
-                    let order = self.whole_order(&ring, order);
-                    self.drop_all(tenant, &mut ring, order, blocks, &mut loss);
+                ShrinkScope::OfAll(ReleaseMethod::Whole(order)) => {
+                    self.drop_dead(tenant, &mut full);
+                    let order = self.whole_order(&full, order);
+                    self.drop_all(tenant, &mut full, order, blocks, &mut loss);
                 }
             }
         }
@@ -118,58 +118,58 @@ impl Shrink<'_> {
         loss
     }
 
-    fn evictor<'a>(&'a self, tenant: &'a Tenant, ring: &'a mut Ring) -> Evictor<'a> {
-        Evictor::new(self.items, tenant, ring, self.thread.slot(), self.now)
+    fn evictor<'a>(&'a self, tenant: &'a Tenant, full: &'a mut FullSegments) -> Evictor<'a> {
+        Evictor::new(self.items, tenant, full, self.thread.pin_slot(), self.now)
     }
 
-    fn drop_dead(&self, tenant: &Tenant, ring: &mut Ring) {
-        let mut evictor = self.evictor(tenant, ring);
+    fn drop_dead(&self, tenant: &Tenant, full: &mut FullSegments) {
+        let mut evictor = self.evictor(tenant, full);
         while evictor.drop_dead() > 0 {}
     }
 
     /// The order in which whole blocks go.
-    fn whole_order(&self, ring: &Ring, order: BlockOrder) -> Vec<BlockId> {
+    fn whole_order(&self, full: &FullSegments, order: BlockOrder) -> Vec<BlockId> {
         let arena = &self.items.arena;
         let candidate = |block: BlockId| {
             let live = arena.block(block).live_bytes();
-            Candidate::new(arena, block, live)
+            ReleaseCandidate::new(arena, block, live)
         };
-        let mut candidates: Vec<Candidate> = ring.blocks.iter().map(candidate).collect();
-        order(&mut candidates, self.luck);
+        let mut candidates: Vec<ReleaseCandidate> = full.blocks.iter().map(candidate).collect();
+        order(&mut candidates, self.random);
         candidates.iter().map(|candidate| candidate.block).collect()
     }
 
     fn drop_all(
         &self,
         tenant: &Tenant,
-        ring: &mut Ring,
+        full: &mut FullSegments,
         mut order: Vec<BlockId>,
         blocks: u32,
         loss: &mut Loss,
     ) {
         order.truncate(blocks as usize);
-        let (items, bytes) = self.evictor(tenant, ring).drop_all(&order);
+        let (items, bytes) = self.evictor(tenant, full).drop_all(&order);
         loss.items += items;
         loss.bytes += bytes;
     }
 
-    /// Expired first, then what has most space-time of the coldest segments: what has less than what must go is
-    /// copied together. Others get at the ring between two segments.
-    fn ordered(
+    /// Expired items go first. Then those with most space-time in the coldest segments go, and the others are copied
+    /// together. Between two segments, other threads can lock the full segments.
+    fn shrink_ordered(
         &self,
         tenant: &Tenant,
-        ring: &mut MutexGuard<'_, Ring>,
+        full: &mut MutexGuard<'_, FullSegments>,
         blocks: u32,
-        coldest: fn(&Self, &Tenant, &Ring, usize) -> Vec<BlockId>,
+        coldest: fn(&Self, &Tenant, &FullSegments, usize) -> Vec<BlockId>,
         loss: &mut Loss,
     ) {
-        let held = || self.items.part(tenant).segments.all().len();
+        let held = || self.items.tenant_items(tenant).segments.all().len();
         let until = held().saturating_sub(blocks);
-        self.drop_dead(tenant, ring);
+        self.drop_dead(tenant, full);
         let mut cut = None;
         while held() > until {
             let left = held().saturating_sub(until) as usize;
-            let coldest = coldest(self, tenant, ring, left);
+            let coldest = coldest(self, tenant, full, left);
             if coldest.is_empty() {
                 break;
             }
@@ -178,11 +178,11 @@ impl Shrink<'_> {
                 if held() <= until {
                     break;
                 }
-                self.empty(tenant, ring, block, by, loss);
-                self.thread.renew();
-                MutexGuard::bump(ring);
+                self.empty_segment(tenant, full, block, by, loss);
+                self.thread.renew_pin();
+                MutexGuard::bump(full);
             }
-            ring.settle_target(&self.items.arena);
+            full.settle_target(&self.items.arena);
             cut = match by.lowered() {
                 None => break,
                 lower => lower,
@@ -191,26 +191,26 @@ impl Shrink<'_> {
     }
 
     /// The segments among which a put that takes a block chooses: the coldest that are known.
-    fn coldest_of_few(&self, tenant: &Tenant, _: &Ring, _: usize) -> Vec<BlockId> {
-        let all = self.items.part(tenant).segments.all();
+    fn coldest_of_few(&self, tenant: &Tenant, _: &FullSegments, _: usize) -> Vec<BlockId> {
+        let all = self.items.tenant_items(tenant).segments.all();
         all.coldest(&self.items.arena).to_vec()
     }
 
-    /// The segments among which such a put chooses where none of those could go.
-    fn coldest_of_sample(&self, tenant: &Tenant, _: &Ring, blocks: usize) -> Vec<BlockId> {
-        let all = self.items.part(tenant).segments.all();
+    /// The segments among which such a put chooses if none of those could go.
+    fn coldest_of_sample(&self, tenant: &Tenant, _: &FullSegments, blocks: usize) -> Vec<BlockId> {
+        let all = self.items.tenant_items(tenant).segments.all();
         self.coldest_of(all.sample(&self.items.arena).into_iter(), blocks)
     }
 
     /// The segments among which a release of `blocks` blocks chooses.
-    fn coldest_of_all(&self, _: &Tenant, ring: &Ring, blocks: usize) -> Vec<BlockId> {
-        self.coldest_of(ring.blocks.iter(), blocks)
+    fn coldest_of_all(&self, _: &Tenant, full: &FullSegments, blocks: usize) -> Vec<BlockId> {
+        self.coldest_of(full.blocks.iter(), blocks)
     }
 
     /// The coldest of some segments, of which `blocks` are to go.
     fn coldest_of(&self, some: impl Iterator<Item = BlockId>, blocks: usize) -> Vec<BlockId> {
         let choice = blocks.saturating_mul(CHOICE).max(CHOICE_MIN);
-        // Looked at once: readers heat blocks meanwhile.
+        // Read each heat once, because readers heat blocks meanwhile.
         let heats = some.map(|block| (self.items.arena.block(block).heat(), block));
         let mut coldest: Vec<(u32, BlockId)> = heats.collect();
         if choice < coldest.len() {
@@ -221,27 +221,38 @@ impl Shrink<'_> {
         coldest.into_iter().map(|(_, block)| block).collect()
     }
 
-    /// Works one segment out, if it is still there and complete.
-    fn empty(&self, tenant: &Tenant, ring: &mut Ring, block: BlockId, cut: Cut, loss: &mut Loss) {
-        let complete = self.items.arena.is_complete(block, self.thread.slot());
-        if !complete || !ring.blocks.contains(&self.items.arena, block) {
+    /// Empties one segment, if it is still there and complete.
+    fn empty_segment(
+        &self,
+        tenant: &Tenant,
+        full: &mut FullSegments,
+        block: BlockId,
+        cut: ReleaseCutoff,
+        loss: &mut Loss,
+    ) {
+        let complete = self.items.arena.is_complete(block, self.thread.pin_slot());
+        if !complete || !full.blocks.contains(&self.items.arena, block) {
             return;
         }
-        let mut evictor = self.evictor(tenant, ring);
-        evictor.empty(block, Bar::Spared(cut));
+        let mut evictor = self.evictor(tenant, full);
+        evictor.empty(block, SurvivalRule::Spared(cut));
         loss.items += evictor.done.items_lost;
         loss.bytes += evictor.done.bytes_lost;
         loss.bytes_kept += evictor.done.bytes_kept;
     }
 
-    /// Which items of `coldest` may stay if `blocks` of them are to go, by a sample.
-    fn cut(&self, tenant: &Tenant, coldest: &[BlockId], blocks: usize) -> Cut {
+    /// A cutoff for the items of `coldest` that may stay if `blocks` of its segments are to go, from a sample.
+    fn cut(&self, tenant: &Tenant, coldest: &[BlockId], blocks: usize) -> ReleaseCutoff {
         let wanted = (blocks / SAMPLE_ONE_IN).clamp(SAMPLE_MIN, SAMPLE_MAX);
         let stride = coldest.len().div_ceil(wanted).max(1);
-        let mut spread = Spread::default();
-        let now = self.items.part(tenant).segments.clock().now();
+        let mut spread = SpaceTimeHistogram::default();
+        let now = self.items.tenant_items(tenant).segments.clock().now();
         let mut looked = 0;
-        let complete = |block: &&BlockId| self.items.arena.is_complete(**block, self.thread.slot());
+        let complete = |block: &&BlockId| {
+            self.items
+                .arena
+                .is_complete(**block, self.thread.pin_slot())
+        };
         for block in coldest.iter().step_by(stride).filter(complete) {
             self.count_levels(tenant, *block, now, &mut spread);
             looked += 1;
@@ -251,12 +262,18 @@ impl Shrink<'_> {
         spread.cut(room * stays / coldest.len().max(1) as u64, now)
     }
 
-    fn count_levels(&self, tenant: &Tenant, block: BlockId, now: Stamp, spread: &mut Spread) {
+    fn count_levels(
+        &self,
+        tenant: &Tenant,
+        block: BlockId,
+        now: HitStamp,
+        spread: &mut SpaceTimeHistogram,
+    ) {
         let mut at = 0;
         while let Some((record, next)) = self.items.walk(block, at) {
             let here = next - record.len() as u32;
             let named = |slot: super::Slot| {
-                let place = slot.place();
+                let place = slot.record_address();
                 (place.block == block && place.at == here).then_some(slot.stamp())
             };
             let hash = self.items.hash_of_record(tenant.id, &record);

@@ -1,5 +1,4 @@
-//! Sweeping: slots of dropped blocks are removed from the index in small steps, and the index is brought
-//! to the size that its items need.
+//! Sweeping: removes slots of dropped blocks from the index in small steps, and fits the index to the number of items.
 
 use std::sync::atomic::Ordering;
 
@@ -7,13 +6,13 @@ use sublet_types::Second;
 
 use super::Items;
 use super::table::Table;
-use crate::arena::Claimant;
+use crate::arena::BlockOwner;
 
-/// Buckets swept or merged in one step: under a millisecond.
+/// Buckets swept or merged in one step, which takes less than a millisecond.
 const STEP_BUCKETS: u64 = 2048;
 
 impl Items {
-    /// One step of whatever the index needs. Says whether there is more to do. The caller is pinned.
+    /// Does one step of what the index needs. Returns whether there is more to do. The caller is pinned.
     pub(super) fn tidy_index(&self, now: Second) -> bool {
         self.sweep_step()
             || self
@@ -21,9 +20,12 @@ impl Items {
                 .any(|table| table.is_sparse() && self.merge_step(table, now))
     }
 
-    /// Merges some buckets. Says whether that went well.
+    /// Merges some buckets. Returns whether that succeeded.
     fn merge_step(&self, table: &Table, now: Second) -> bool {
-        let block = || self.arena.take(Claimant::None, self.arena.reserve(), now);
+        let block = || {
+            self.arena
+                .allocate(BlockOwner::None, self.arena.reserve(), now)
+        };
         let buckets = STEP_BUCKETS.min(table.buckets() / 4);
         (0..buckets).all(|_| table.merge(&self.arena, self, block).is_ok())
     }

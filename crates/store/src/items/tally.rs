@@ -1,26 +1,26 @@
-//! What befell a tenant's items, counted since the start.
+//! Counts what happened to a tenant's items since the start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::slot::Slot;
 
-/// A tenant's counters that only the engine can move.
+/// A tenant's counters, which only the engine changes.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ItemTally {
     /// Items evicted to make room.
-    pub(crate) evictions: Count,
+    pub(crate) evictions: AtomicCounter,
     /// Of these, evicted for an item that their own tenant stored.
-    pub(crate) displaced: Count,
-    /// Of all of them, never hit.
-    pub(crate) evicted_unfetched: Count,
+    pub(crate) displaced: AtomicCounter,
+    /// Of all evicted items, those that were never hit.
+    pub(crate) evicted_unfetched: AtomicCounter,
     /// Expired and flushed items whose memory was taken back.
-    pub(crate) reclaimed: Count,
-    /// Of these, never hit.
-    pub(crate) expired_unfetched: Count,
+    pub(crate) reclaimed: AtomicCounter,
+    /// Of these, those that were never hit.
+    pub(crate) expired_unfetched: AtomicCounter,
 }
 
-impl Tally {
-    /// Counts anew: another tenant is counted now.
+impl ItemTally {
+    /// Resets the counters, because another tenant is counted now.
     pub(crate) fn reset(&self) {
         let all = [
             &self.evictions,
@@ -33,20 +33,20 @@ impl Tally {
             .for_each(|count| count.0.store(0, Ordering::Relaxed));
     }
 
-    /// Counts so many expired or flushed items whose memory was taken back from `slot`.
+    /// Counts this many expired or flushed items whose memory was reclaimed from `slot`.
     pub(crate) fn reclaim(&self, items: u32, slot: Slot) {
         let items = u64::from(items);
         self.reclaimed.add(items);
         self.expired_unfetched
-            .add(if slot.fetched() { 0 } else { items });
+            .add(if slot.is_fetched() { 0 } else { items });
     }
 }
 
 /// A counter.
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
+pub(crate) struct AtomicCounter(AtomicU64);
 
-impl Count {
+impl AtomicCounter {
     pub(crate) fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }

@@ -1,51 +1,51 @@
-//! Pages that have come, of which others have yet to hear.
+//! Pages that have arrived and that their blocks and the clock do not count yet.
 
-use super::Pages;
-use super::holdings::Holdings;
-use crate::arena::{Blank, PageKind, land};
+use super::PageStore;
+use super::tenant_pages::TenantPages;
+use crate::arena::{PageKind, UnwrittenPage, fence_streamed};
 use crate::frames::FrameId;
 
-/// Pages that come together, at the most: those of a group, or of a part of a run.
+/// The most pages that arrive together: those of a group, or of a part of a run.
 pub(super) const TOGETHER_MAX: usize = 16;
 
-/// Pages that come while their shards stay locked. To count a page in its block, or to have others see it, is to wait
-/// until all that was written has gone its way: so that is done once for all of them, before the first of their shards
-/// is unlocked.
+/// Pages that arrive while their shards stay locked.
+///
+/// To count a page in its block, or to make others see it, the thread must wait until all its writes have reached
+/// memory. So it does that once for all pages, before it unlocks the first of their shards.
 pub(super) struct Arrivals<'a> {
-    pages: &'a Pages,
+    pages: &'a PageStore,
     streams: bool,
     uncounted: [FrameId; TOGETHER_MAX],
     pending: usize,
 }
 
 impl<'a> Arrivals<'a> {
-    /// None yet, of a tenant.
-    pub(super) fn new(pages: &'a Pages, holdings: &Holdings) -> Arrivals<'a> {
+    /// An empty batch for a tenant.
+    pub(super) fn new(pages: &'a PageStore, tenant_pages: &TenantPages) -> Arrivals<'a> {
         Arrivals {
             pages,
-            streams: holdings.are_beyond_caches(),
+            streams: tenant_pages.are_beyond_caches(),
             uncounted: [FrameId(0); TOGETHER_MAX],
             pending: 0,
         }
     }
 
-    /// Has a frame written. To find a persistent page's place on disk is to wait for the stores before: such pages do not
-    /// stream.
+    /// Writes a frame. Persistent pages do not stream, because finding their place on disk waits for the stores before.
     pub(super) fn write(
         &mut self,
         frame: FrameId,
         kind: PageKind,
-        fill: impl FnOnce(&mut Blank<'_>),
+        fill: impl FnOnce(&mut UnwrittenPage<'_>),
     ) {
         let streams = self.streams && kind == PageKind::Ephemeral;
         self.pages.write(frame, |bytes| match streams {
-            true => fill(&mut Blank::streaming(bytes)),
-            false => fill(&mut Blank::from(bytes)),
+            true => fill(&mut UnwrittenPage::streaming(bytes)),
+            false => fill(&mut UnwrittenPage::from(bytes)),
         });
     }
 
-    /// A frame has a page now, to be counted.
-    pub(super) fn note(&mut self, frame: FrameId) {
+    /// Records that a frame has a page now, which is to be counted.
+    pub(super) fn record(&mut self, frame: FrameId) {
         if self.pending == TOGETHER_MAX {
             self.count_all();
         }
@@ -53,15 +53,15 @@ impl<'a> Arrivals<'a> {
         self.pending += 1;
     }
 
-    /// Has them written and counted, so that their shards may be unlocked.
-    pub(super) fn settle(&mut self) {
+    /// Makes the pages visible and counts them, so that their shards may be unlocked.
+    pub(super) fn publish(&mut self) {
         if self.streams {
-            land();
+            fence_streamed();
         }
         self.count_all();
     }
 
-    /// Has their blocks count them: before any page leaves, which may be one of them.
+    /// Counts the pages in their blocks. Call it before any page leaves, which may be one of them.
     pub(super) fn count_all(&mut self) {
         let came = &self.uncounted[..std::mem::take(&mut self.pending)];
         let block = |frame: &FrameId| self.pages.frames.block(*frame);
@@ -71,9 +71,10 @@ impl<'a> Arrivals<'a> {
     }
 }
 
-/// In a build that outlives a panic, as tests are: whoever panics while he fills a page has unlocked its shard before.
+/// Serves builds that survive a panic, such as tests. A thread that panics while it fills a page has unlocked the
+/// page's shard before.
 impl Drop for Arrivals<'_> {
     fn drop(&mut self) {
-        self.settle();
+        self.publish();
     }
 }

@@ -1,49 +1,49 @@
-//! The page store among the engines: blocks of frames.
+//! The page store's side of the engine interface. Its blocks hold frames.
 
 use sublet_types::Second;
 
-use super::Pages;
-use super::shrink::Clearing;
+use super::PageStore;
+use super::shrink::PageShrinker;
 use crate::arena::{BlockList, PageKind};
-use crate::engine::{Cause, Engine};
+use crate::engine::{Engine, ReclaimCause};
 use crate::loss::Loss;
+use crate::pinned_thread::PinnedThread;
 use crate::tenants::Tenant;
-use crate::thread::Thread;
 
-/// Blocks whose pages are moved together for one tenant in a second.
+/// The most blocks per tenant and second whose pages are moved together.
 const EVACUATED_AT_ONCE: u32 = 16;
 
-impl Engine for Pages {
+impl Engine for PageStore {
     fn own_blocks(&self) -> usize {
         0
     }
 
     fn blocks_of(&self, tenant: &Tenant) -> Option<&BlockList> {
-        let holdings = self.known(tenant)?;
-        Some(holdings.list(PageKind::Ephemeral))
+        let tenant_pages = self.existing_tenant_pages(tenant)?;
+        Some(tenant_pages.list(PageKind::Ephemeral))
     }
 
-    fn give(
+    fn reclaim_blocks(
         &self,
         tenant: &Tenant,
         blocks: u32,
-        cause: Cause,
+        cause: ReclaimCause,
         now: Second,
-        thread: &dyn Thread,
+        thread: &dyn PinnedThread,
     ) -> Loss {
-        if blocks == 0 || self.known(tenant).is_none() {
+        if blocks == 0 || self.existing_tenant_pages(tenant).is_none() {
             return Loss::default();
         }
-        let mut clearing = self.clearing(tenant, now, thread);
-        clearing.shrink(blocks, cause);
-        clearing.loss
+        let mut shrinker = self.shrinker(tenant, now, thread);
+        shrinker.shrink(blocks, cause);
+        shrinker.loss
     }
 
     fn chores(&self, _now: Second) -> bool {
         self.sweep_some()
     }
 
-    fn chores_of_second(&self, now: Second, thread: &dyn Thread) {
+    fn chores_each_second(&self, now: Second, thread: &dyn PinnedThread) {
         for tenant in self.tenants.iter() {
             self.evacuate(tenant, now, thread);
         }
@@ -51,25 +51,25 @@ impl Engine for Pages {
     }
 }
 
-impl Pages {
-    /// Moves a tenant's pages together where there are many free frames between them.
-    fn evacuate(&self, tenant: &Tenant, now: Second, thread: &dyn Thread) {
+impl PageStore {
+    /// Moves a tenant's pages together if there are many free frames between them.
+    fn evacuate(&self, tenant: &Tenant, now: Second, thread: &dyn PinnedThread) {
         for _ in 0..EVACUATED_AT_ONCE {
-            if !self.clearing(tenant, now, thread).evacuate() {
+            if !self.shrinker(tenant, now, thread).evacuate() {
                 break;
             }
-            thread.renew();
+            thread.renew_pin();
         }
     }
 
-    /// Getting pages out of a tenant's blocks.
-    fn clearing<'a>(
+    /// A shrinker for a tenant's blocks.
+    fn shrinker<'a>(
         &'a self,
         tenant: &'a Tenant,
         now: Second,
-        thread: &'a dyn Thread,
-    ) -> Clearing<'a> {
-        Clearing {
+        thread: &'a dyn PinnedThread,
+    ) -> PageShrinker<'a> {
+        PageShrinker {
             pages: self,
             tenant,
             now,

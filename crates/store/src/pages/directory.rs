@@ -1,28 +1,27 @@
 //! The directory of one shard: key → whereabouts.
 //!
-//! ```text
-//!  slots   one for each extent that has pages, by the hash of it: to its only page, or to its leaf. 11 to 14
-//!          bytes
-//!  leaves  extents of two pages and more: 16 to 32 bytes a page where few are there, 4 to 5 where all are
-//!  wide    objects with pages beyond their first extent: how many, and how far they reach
-//! ```
+//! - *Slots*: one for each extent that has pages, found by its hash. It leads to the extent's only page, or to its
+//!   leaf. A slot takes 11 to 14 bytes.
+//! - *Leaves*: extents with two or more pages. A leaf takes 16 to 32 bytes per page if few are there, 4 to 5 if all
+//!   are.
+//! - *Wide objects*: objects with pages beyond their first extent: how many, and how far they reach.
 //!
-//! An only page's key stands with the page itself.
+//! If an extent has only one page, its key is stored with the page itself.
 //!
-//! A whereabouts needs no generation: the frame table of a dropped block is swept, and what led to it
-//! removed from here, before the block's frames are used again (`sweep`).
+//! A whereabouts needs no generation. The frame table of a dropped block is swept, and what led to it is removed from
+//! here, before the block's frames are used again (`sweep`).
 
 use std::collections::HashMap;
 
 use sublet_types::{ObjectId, PageIndex};
 
-use super::leaf::{Changed, LeafId, Leaves};
-use super::slots::{Slot, Slots};
-use crate::arena::Wanted;
+use super::directory_slots::{DirectorySlot, DirectorySlots};
+use super::leaf::{LeafChange, LeafId, Leaves};
+use crate::arena::PrefetchBatch;
 use crate::frames::FrameId;
-use crate::frames::{EXTENT_PAGES, Key, Seed, Seeded};
+use crate::frames::{EXTENT_PAGES, HashSeed, SeededHasher, StoredKey};
 
-/// Bits of what a slot or a leaf leads to, for a frame, a place on disk or a leaf: 4 TiB of pages.
+/// Bits for the number of a frame, a place on disk or a leaf. They cover 4 TiB of pages.
 const PLACE_BITS: u32 = 30;
 
 const HERE: u32 = 1;
@@ -34,12 +33,12 @@ const IN_LEAF: u32 = 3;
 pub(crate) enum Whereabouts {
     /// In a frame of this host.
     Here(FrameId),
-    /// On disk, as the shard's persistent page of this number.
+    /// On disk only, as the shard's persistent page of this number.
     OnDisk(u32),
 }
 
 impl Whereabouts {
-    /// In four bytes; never zero.
+    /// The whereabouts in four bytes. The value is never zero.
     fn packed(self) -> u32 {
         match self {
             Whereabouts::Here(frame) => HERE << PLACE_BITS | frame.0,
@@ -58,250 +57,297 @@ impl Whereabouts {
 
 /// What an extent's slot leads to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Led {
-    /// To the only page of it that is there.
+pub(crate) enum SlotTarget {
+    /// To the extent's only page.
     Page(Whereabouts),
     Leaf(LeafId),
 }
 
-impl Led {
+impl SlotTarget {
     fn packed(self) -> u32 {
         match self {
-            Led::Page(whereabouts) => whereabouts.packed(),
-            Led::Leaf(leaf) => IN_LEAF << PLACE_BITS | leaf.packed(),
+            SlotTarget::Page(whereabouts) => whereabouts.packed(),
+            SlotTarget::Leaf(leaf) => IN_LEAF << PLACE_BITS | leaf.packed(),
         }
     }
 
-    fn unpacked(packed: u32) -> Led {
+    fn unpacked(packed: u32) -> SlotTarget {
         match packed >> PLACE_BITS {
-            IN_LEAF => Led::Leaf(LeafId::unpacked(packed & ((1 << PLACE_BITS) - 1))),
-            _ => Led::Page(Whereabouts::unpacked(packed)),
+            IN_LEAF => SlotTarget::Leaf(LeafId::unpacked(packed & ((1 << PLACE_BITS) - 1))),
+            _ => SlotTarget::Page(Whereabouts::unpacked(packed)),
         }
     }
 }
 
-/// Says which page is at a whereabouts: the key stands with the page.
-pub(crate) trait Keys {
-    /// Hears that the page there will probably be asked for.
-    fn expect(&self, whereabouts: Whereabouts);
-    fn key_at(&self, whereabouts: Whereabouts) -> Key;
+/// Tells which page is at a whereabouts. The key is stored with the page.
+pub(crate) trait KeyLookup {
+    /// Prefetches the page there, because it will probably be asked for.
+    fn prefetch(&self, whereabouts: Whereabouts);
+    fn key_at(&self, whereabouts: Whereabouts) -> StoredKey;
 }
 
 /// How far an object reaches beyond its first extent.
 #[derive(Clone, Copy)]
-struct Reach {
-    /// Pages in extents but the first.
+struct ObjectSpan {
+    /// Pages in extents other than the first.
     pages: u32,
     first: u32,
     last: u32,
 }
 
 pub(crate) struct Directory {
-    seed: Seed,
-    slots: Slots,
+    seed: HashSeed,
+    slots: DirectorySlots,
     leaves: Leaves,
-    /// Changes of where pages that are not there would be, since the start.
+    /// Counts how often the places where absent pages would go have changed, since the start.
     age: u32,
-    wide: HashMap<(u32, ObjectId), Reach, Seeded>,
+    wide: HashMap<(u32, ObjectId), ObjectSpan, SeededHasher>,
 }
 
-/// Where a page is, or else where it would be, for as long as no other page comes and the directory does not age.
+/// Where a page is, or where it would go. The answer holds as long as no other page arrives and the directory's age
+/// does not change.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum DirectoryPosition {
     /// In a frame of this host.
     Here(FrameId),
     /// On disk only, as the shard's persistent page of this number.
     OnDisk(u32),
-    /// Nowhere; its extent has this leaf.
+    /// Absent. Its extent has this leaf.
     InLeaf(LeafId),
-    /// Nowhere; its extent's slot leads to another page, so.
+    /// Absent. Its extent's slot leads to another page, with this packed whereabouts.
     Beside(u32),
-    /// Nowhere; its extent has no slot.
+    /// Absent. Its extent has no slot.
     Alone,
 }
 
-impl From<Whereabouts> for Standing {
-    fn from(whereabouts: Whereabouts) -> Standing {
+impl From<Whereabouts> for DirectoryPosition {
+    fn from(whereabouts: Whereabouts) -> DirectoryPosition {
         match whereabouts {
-            Whereabouts::Here(frame) => Standing::Here(frame),
-            Whereabouts::OnDisk(number) => Standing::OnDisk(number),
+            Whereabouts::Here(frame) => DirectoryPosition::Here(frame),
+            Whereabouts::OnDisk(number) => DirectoryPosition::OnDisk(number),
         }
     }
 }
 
 impl Directory {
-    pub(crate) fn new(seed: Seed) -> Directory {
+    pub(crate) fn new(seed: HashSeed) -> Directory {
         Directory {
             seed,
-            slots: Slots::default(),
+            slots: DirectorySlots::default(),
             leaves: Leaves::default(),
             age: 0,
-            wide: HashMap::with_hasher(Seeded::new(seed)),
+            wide: HashMap::with_hasher(SeededHasher::new(seed)),
         }
     }
 
-    fn tag(&self, object: u64, key: Key) -> u32 {
+    fn tag(&self, object: u64, key: StoredKey) -> u32 {
         (self.seed.extent(object, key.extent()) >> 32) as u32
     }
 
-    /// What a slot of a key's tag says of a page, if it is the slot of the key's extent. Where there is a page, by the
-    /// frame's word: a leaf's head is another line of memory, and need not be waited for.
+    /// What a slot with a key's tag says about a page, if it is the slot of the key's extent. If a page is there, the
+    /// frame's record answers. A leaf's head is another line of memory that need not be waited for.
     #[inline]
-    fn told(&self, keys: &impl Keys, key: Key, packed: u32) -> Option<Standing> {
-        match Led::unpacked(packed) {
-            Led::Leaf(leaf) => match self.leaves.get(leaf, key.place()) {
+    fn resolve_slot(
+        &self,
+        keys: &impl KeyLookup,
+        key: StoredKey,
+        packed: u32,
+    ) -> Option<DirectoryPosition> {
+        match SlotTarget::unpacked(packed) {
+            SlotTarget::Leaf(leaf) => match self.leaves.get(leaf, key.place()) {
                 None => self
                     .leaves
                     .is_of(leaf, key)
-                    .then_some(Standing::InLeaf(leaf)),
+                    .then_some(DirectoryPosition::InLeaf(leaf)),
                 Some(packed) => {
                     let there = Whereabouts::unpacked(packed);
-                    keys.expect(there);
+                    keys.prefetch(there);
                     (keys.key_at(there) == key).then(|| there.into())
                 }
             },
-            Led::Page(there) => match keys.key_at(there) {
+            SlotTarget::Page(there) => match keys.key_at(there) {
                 same if same == key => Some(there.into()),
-                near if near.is_beside(key) => Some(Standing::Beside(packed)),
+                near if near.is_beside(key) => Some(DirectoryPosition::Beside(packed)),
                 _ => None,
             },
         }
     }
 
-    /// An extent's slot, and what it says of a page. `object` is the hash of the page's object.
+    /// Finds an extent's slot, and what it says about a page. `object` is the hash of the page's object.
     #[inline]
-    fn find(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(usize, Standing)> {
+    fn find(
+        &self,
+        keys: &impl KeyLookup,
+        object: u64,
+        key: StoredKey,
+    ) -> Option<(usize, DirectoryPosition)> {
         let tag = self.tag(object, key);
-        self.slots.find(tag, |packed| self.told(keys, key, packed))
+        self.slots
+            .find(tag, |packed| self.resolve_slot(keys, key, packed))
     }
 
-    /// Where a page is, or else where it would be. `object` is the hash of its object.
+    /// Finds where a page is, or where it would go. `object` is the hash of its object.
     #[inline]
-    pub(crate) fn look(&self, keys: &impl Keys, object: u64, key: Key) -> Standing {
+    pub(crate) fn locate(
+        &self,
+        keys: &impl KeyLookup,
+        object: u64,
+        key: StoredKey,
+    ) -> DirectoryPosition {
         let found = self.find(keys, object, key);
-        found.map_or(Standing::Alone, |(_, standing)| standing)
+        found.map_or(DirectoryPosition::Alone, |(_, position)| position)
     }
 
-    /// Where a page is. `object` is the hash of its object.
+    /// Finds where a page is. `object` is the hash of its object.
     #[inline]
-    pub(crate) fn get(&self, keys: &impl Keys, object: u64, key: Key) -> Option<Whereabouts> {
-        match self.look(keys, object, key) {
-            Standing::Here(frame) => Some(Whereabouts::Here(frame)),
-            Standing::OnDisk(number) => Some(Whereabouts::OnDisk(number)),
-            Standing::InLeaf(_) | Standing::Beside(_) | Standing::Alone => None,
+    pub(crate) fn get(
+        &self,
+        keys: &impl KeyLookup,
+        object: u64,
+        key: StoredKey,
+    ) -> Option<Whereabouts> {
+        match self.locate(keys, object, key) {
+            DirectoryPosition::Here(frame) => Some(Whereabouts::Here(frame)),
+            DirectoryPosition::OnDisk(number) => Some(Whereabouts::OnDisk(number)),
+            DirectoryPosition::InLeaf(_)
+            | DirectoryPosition::Beside(_)
+            | DirectoryPosition::Alone => None,
         }
     }
 
-    /// What the slot of a key's extent probably leads to: nobody has looked whether it is that.
-    fn probably_led(&self, object: u64, key: Key) -> Option<Led> {
+    /// What the slot of a key's extent probably leads to. This is not verified.
+    fn probable_target(&self, object: u64, key: StoredKey) -> Option<SlotTarget> {
         let found = self.slots.find(self.tag(object, key), Some);
-        found.map(|(_, packed)| Led::unpacked(packed))
+        found.map(|(_, packed)| SlotTarget::unpacked(packed))
     }
 
-    /// Where a page probably is: nobody has looked whether it is the page.
-    pub(crate) fn guess(&self, object: u64, key: Key) -> Option<Whereabouts> {
-        self.guess_by(self.probably_led(object, key)?, key)
+    /// Where a page probably is. This is not verified.
+    pub(crate) fn guess(&self, object: u64, key: StoredKey) -> Option<Whereabouts> {
+        self.guess_by(self.probable_target(object, key)?, key)
     }
 
-    /// The same, by what the extent's slot leads to.
+    /// The same, given what the extent's slot leads to.
     #[inline]
-    pub(crate) fn guess_by(&self, led: Led, key: Key) -> Option<Whereabouts> {
+    pub(crate) fn guess_by(&self, led: SlotTarget, key: StoredKey) -> Option<Whereabouts> {
         match led {
-            Led::Page(whereabouts) => Some(whereabouts),
-            Led::Leaf(leaf) => self
+            SlotTarget::Page(whereabouts) => Some(whereabouts),
+            SlotTarget::Leaf(leaf) => self
                 .leaves
                 .get(leaf, key.place())
                 .map(Whereabouts::unpacked),
         }
     }
 
-    /// Wants the slot of a key's extent.
+    /// Adds the slot of a key's extent to the batch.
     #[inline]
-    pub(crate) fn want_slot(&self, object: u64, key: Key, wanted: &mut Wanted) {
+    pub(crate) fn batch_slot(&self, object: u64, key: StoredKey, batch: &mut PrefetchBatch) {
         let line = self.slots.line(self.tag(object, key));
-        line.into_iter().for_each(|line| wanted.add(line));
+        line.into_iter().for_each(|line| batch.add(line));
     }
 
-    /// Has the processor fetch the slot of a key's extent.
+    /// Prefetches the slot of a key's extent.
     #[inline]
-    pub(crate) fn expect_slot(&self, object: u64, key: Key) {
+    pub(crate) fn prefetch_slot(&self, object: u64, key: StoredKey) {
         let line = self.slots.line(self.tag(object, key));
         line.into_iter().for_each(|line| line.fetch());
     }
 
-    /// Wants what will be read of its leaf to find a page or to add it. Says what the extent's slot leads to.
+    /// Adds to the batch what a look-up or an insert reads of the key's leaf. Returns what the extent's slot leads to.
     #[inline]
-    pub(crate) fn want_leaf(&self, object: u64, key: Key, wanted: &mut Wanted) -> Option<Led> {
-        let led = self.probably_led(object, key)?;
-        if let Led::Leaf(leaf) = led {
+    pub(crate) fn batch_leaf(
+        &self,
+        object: u64,
+        key: StoredKey,
+        batch: &mut PrefetchBatch,
+    ) -> Option<SlotTarget> {
+        let led = self.probable_target(object, key)?;
+        if let SlotTarget::Leaf(leaf) = led {
             let (head, word) = self.leaves.lines(leaf, key.place());
-            wanted.add(head);
-            wanted.add(word);
+            batch.add(head);
+            batch.add(word);
         }
         Some(led)
     }
 
-    /// Says where a page is that is known already.
-    pub(crate) fn set(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
+    /// Sets where a known page is.
+    pub(crate) fn set(
+        &mut self,
+        keys: &impl KeyLookup,
+        object: u64,
+        key: StoredKey,
+        to: Whereabouts,
+    ) {
         let Some((at, _)) = self.find(keys, object, key) else {
             debug_assert!(false, "a page that is moved is known");
             return;
         };
-        match Led::unpacked(self.slots.get(at).to()) {
-            Led::Page(_) => self.slots.set(at, to.packed()),
-            Led::Leaf(leaf) => self.leaves.set(leaf, key.place(), to.packed()),
+        match SlotTarget::unpacked(self.slots.get(at).to()) {
+            SlotTarget::Page(_) => self.slots.set(at, to.packed()),
+            SlotTarget::Leaf(leaf) => self.leaves.set(leaf, key.place(), to.packed()),
         }
     }
 
-    /// A number that is another one as soon as pages that left have changed where others would be.
+    /// A number that changes as soon as departures have changed where absent pages would go.
     pub(crate) fn age(&self) -> u32 {
         self.age
     }
 
-    /// Adds a page that is not known, where a look said that it would be.
+    /// Adds an unknown page at the position that a look-up returned.
     #[inline]
     pub(crate) fn add(
         &mut self,
-        keys: &impl Keys,
+        keys: &impl KeyLookup,
         object: u64,
-        key: Key,
-        standing: Standing,
+        key: StoredKey,
+        position: DirectoryPosition,
         to: Whereabouts,
     ) {
-        match standing {
-            Standing::InLeaf(leaf) => self.add_to_leaf(object, key, leaf, to),
-            Standing::Beside(other) => self.add_beside(keys, object, key, other, to),
-            Standing::Alone => {
-                let slot = Slot::new(to.packed(), self.tag(object, key));
+        match position {
+            DirectoryPosition::InLeaf(leaf) => self.add_to_leaf(object, key, leaf, to),
+            DirectoryPosition::Beside(other) => self.add_beside(keys, object, key, other, to),
+            DirectoryPosition::Alone => {
+                let slot = DirectorySlot::new(to.packed(), self.tag(object, key));
                 self.slots.insert(slot);
             }
-            Standing::Here(_) | Standing::OnDisk(_) => {
+            DirectoryPosition::Here(_) | DirectoryPosition::OnDisk(_) => {
                 debug_assert!(false, "a page that is added is not known");
             }
         }
-        self.note_reach(key);
+        self.grow_span(key);
     }
 
     #[inline]
-    fn add_to_leaf(&mut self, object: u64, key: Key, leaf: LeafId, to: Whereabouts) {
-        if let Changed::Moved(moved) = self.leaves.insert(leaf, key.place(), to.packed()) {
-            self.lead_on(object, key, Led::Leaf(leaf).packed(), Led::Leaf(moved));
+    fn add_to_leaf(&mut self, object: u64, key: StoredKey, leaf: LeafId, to: Whereabouts) {
+        if let LeafChange::Moved(moved) = self.leaves.insert(leaf, key.place(), to.packed()) {
+            self.redirect_slot(
+                object,
+                key,
+                SlotTarget::Leaf(leaf).packed(),
+                SlotTarget::Leaf(moved),
+            );
         }
     }
 
     /// Makes a leaf of an extent's only page and one more.
-    fn add_beside(&mut self, keys: &impl Keys, object: u64, key: Key, other: u32, to: Whereabouts) {
+    fn add_beside(
+        &mut self,
+        keys: &impl KeyLookup,
+        object: u64,
+        key: StoredKey,
+        other: u32,
+        to: Whereabouts,
+    ) {
         let place = keys.key_at(Whereabouts::unpacked(other)).place();
         let leaf = self.leaves.add(key);
         for (place, packed) in [(place, other), (key.place(), to.packed())] {
             let changed = self.leaves.insert(leaf, place, packed);
-            debug_assert_eq!(changed, Changed::Stays);
+            debug_assert_eq!(changed, LeafChange::Stays);
         }
-        self.lead_on(object, key, other, Led::Leaf(leaf));
+        self.redirect_slot(object, key, other, SlotTarget::Leaf(leaf));
     }
 
-    /// Has the slot of a key's extent that led to `from` lead somewhere else.
-    fn lead_on(&mut self, object: u64, key: Key, from: u32, to: Led) {
+    /// Redirects the slot of a key's extent from `from` to another target.
+    fn redirect_slot(&mut self, object: u64, key: StoredKey, from: u32, to: SlotTarget) {
         let is_it = |packed| (packed == from).then_some(());
         match self.slots.find(self.tag(object, key), is_it) {
             Some((at, ())) => self.slots.set(at, to.packed()),
@@ -309,44 +355,46 @@ impl Directory {
         }
     }
 
-    /// Removes a page; says where it was.
+    /// Removes a page. Returns where it was.
     pub(crate) fn remove(
         &mut self,
-        keys: &impl Keys,
+        keys: &impl KeyLookup,
         object: u64,
-        key: Key,
+        key: StoredKey,
     ) -> Option<Whereabouts> {
-        let (at, standing) = self.find(keys, object, key)?;
-        let whereabouts = match standing {
-            Standing::Here(frame) => Whereabouts::Here(frame),
-            Standing::OnDisk(number) => Whereabouts::OnDisk(number),
-            Standing::InLeaf(_) | Standing::Beside(_) | Standing::Alone => return None,
+        let (at, position) = self.find(keys, object, key)?;
+        let whereabouts = match position {
+            DirectoryPosition::Here(frame) => Whereabouts::Here(frame),
+            DirectoryPosition::OnDisk(number) => Whereabouts::OnDisk(number),
+            DirectoryPosition::InLeaf(_)
+            | DirectoryPosition::Beside(_)
+            | DirectoryPosition::Alone => return None,
         };
-        match Led::unpacked(self.slots.get(at).to()) {
-            Led::Page(_) => {
+        match SlotTarget::unpacked(self.slots.get(at).to()) {
+            SlotTarget::Page(_) => {
                 self.slots.remove(at);
                 self.age = self.age.wrapping_add(1);
             }
-            Led::Leaf(leaf) => self.remove_from_leaf(at, leaf, key),
+            SlotTarget::Leaf(leaf) => self.remove_from_leaf(at, leaf, key),
         }
-        self.forget_reach(key);
+        self.shrink_span(key);
         Some(whereabouts)
     }
 
-    fn remove_from_leaf(&mut self, at: usize, leaf: LeafId, key: Key) {
+    fn remove_from_leaf(&mut self, at: usize, leaf: LeafId, key: StoredKey) {
         let led = match self.leaves.remove(leaf, key.place()) {
-            Changed::Stays => return,
-            Changed::Moved(moved) => Led::Leaf(moved).packed(),
-            Changed::Ended(left) => left,
+            LeafChange::Stays => return,
+            LeafChange::Moved(moved) => SlotTarget::Leaf(moved).packed(),
+            LeafChange::Ended(left) => left,
         };
         self.slots.set(at, led);
         self.age = self.age.wrapping_add(1);
     }
 
-    fn note_reach(&mut self, key: Key) {
+    fn grow_span(&mut self, key: StoredKey) {
         let extent = key.extent();
         if extent > 0 {
-            let none = Reach {
+            let none = ObjectSpan {
                 pages: 0,
                 first: extent,
                 last: extent,
@@ -358,7 +406,7 @@ impl Directory {
         }
     }
 
-    fn forget_reach(&mut self, key: Key) {
+    fn shrink_span(&mut self, key: StoredKey) {
         let object = (key.pool, key.object);
         if key.extent() > 0
             && let Some(reach) = self.wide.get_mut(&object)
@@ -370,16 +418,16 @@ impl Directory {
         }
     }
 
-    /// The pages of an object, an extent at a time: adds them to `found` and says where to go on. Start with 0. An
-    /// object that reaches further than there are extents is found by a look at every page instead: as many as there
-    /// is room for, so flush them and ask again.
+    /// Adds the pages of an object to `found`, one extent at a time. Start with 0; it returns where to go on. If an
+    /// object spans more than the shard has extents, it looks at every page instead. It then returns as many as there
+    /// is room for, so flush them and call again.
     pub(crate) fn object(
         &self,
-        keys: &impl Keys,
+        keys: &impl KeyLookup,
         object: u64,
-        key: Key,
+        key: StoredKey,
         from: u32,
-        found: &mut Vec<(Key, Whereabouts)>,
+        found: &mut Vec<(StoredKey, Whereabouts)>,
     ) -> Option<u32> {
         let reach = self.wide.get(&(key.pool, key.object));
         let span = reach.map_or(0, |reach| (reach.last - reach.first) as usize);
@@ -389,7 +437,7 @@ impl Directory {
                 if there.pool != key.pool || there.object != key.object {
                     return;
                 }
-                match has_room(found, 1) {
+                match try_reserve(found, 1) {
                     true => found.push((there, whereabouts)),
                     false => has_all = false,
                 }
@@ -409,21 +457,32 @@ impl Directory {
     }
 
     /// The pages of a key's extent.
-    fn extent(&self, keys: &impl Keys, object: u64, key: Key, found: &mut Vec<(Key, Whereabouts)>) {
-        let is_it = |led: &Led| match *led {
-            Led::Page(there) => keys.key_at(there).is_beside(key),
-            Led::Leaf(leaf) => self.leaves.is_of(leaf, key),
+    fn extent(
+        &self,
+        keys: &impl KeyLookup,
+        object: u64,
+        key: StoredKey,
+        found: &mut Vec<(StoredKey, Whereabouts)>,
+    ) {
+        let is_it = |led: &SlotTarget| match *led {
+            SlotTarget::Page(there) => keys.key_at(there).is_beside(key),
+            SlotTarget::Leaf(leaf) => self.leaves.is_of(leaf, key),
         };
-        let tells = |packed| Some(Led::unpacked(packed)).filter(is_it);
+        let tells = |packed| Some(SlotTarget::unpacked(packed)).filter(is_it);
         if let Some((_, led)) = self.slots.find(self.tag(object, key), tells) {
             self.visit_slot(keys, led, |key, whereabouts| found.push((key, whereabouts)));
         }
     }
 
-    fn visit_slot(&self, keys: &impl Keys, led: Led, mut visit: impl FnMut(Key, Whereabouts)) {
+    fn visit_slot(
+        &self,
+        keys: &impl KeyLookup,
+        led: SlotTarget,
+        mut visit: impl FnMut(StoredKey, Whereabouts),
+    ) {
         match led {
-            Led::Page(there) => visit(keys.key_at(there), there),
-            Led::Leaf(leaf) => self
+            SlotTarget::Page(there) => visit(keys.key_at(there), there),
+            SlotTarget::Leaf(leaf) => self
                 .leaves
                 .pages(leaf)
                 .for_each(|(key, packed)| visit(key, Whereabouts::unpacked(packed))),
@@ -431,20 +490,24 @@ impl Directory {
     }
 
     /// Every page.
-    pub(crate) fn visit(&self, keys: &impl Keys, mut visit: impl FnMut(Key, Whereabouts)) {
+    pub(crate) fn visit(
+        &self,
+        keys: &impl KeyLookup,
+        mut visit: impl FnMut(StoredKey, Whereabouts),
+    ) {
         for slot in self.slots.iter() {
-            self.visit_slot(keys, Led::unpacked(slot.to()), &mut visit);
+            self.visit_slot(keys, SlotTarget::unpacked(slot.to()), &mut visit);
         }
     }
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        let wide = self.wide.capacity() * (size_of::<((u32, ObjectId), Reach)>() + 1);
+        let wide = self.wide.capacity() * (size_of::<((u32, ObjectId), ObjectSpan)>() + 1);
         (self.leaves.bytes() + self.slots.bytes() + wide) as u64
     }
 }
 
-/// Whether there is room for so many more pages. Who flushes goes on without: what was found is flushed first (R-F3).
-pub(super) fn has_room(found: &mut Vec<(Key, Whereabouts)>, more: usize) -> bool {
+/// Whether there is room for this many more pages. A flush goes on without: it first flushes what was found (R-F3).
+pub(super) fn try_reserve(found: &mut Vec<(StoredKey, Whereabouts)>, more: usize) -> bool {
     found.capacity() - found.len() >= more || found.try_reserve(more).is_ok()
 }

@@ -1,118 +1,119 @@
-//! Evicting: who leaves for a frame, and who leaves with it.
+//! Eviction of pages: which page leaves for a frame, and which leave with it.
 //!
-//! The eviction names one page. Where the windows of its pool leave whole, those of its window that are there go along:
-//! whoever wants the window has to wait for the backing anyway.
+//! The eviction names one page. If the windows of its pool leave whole, the other present pages of its window go along.
+//! A client that wants the window has to wait for the backing anyway.
 
-use sublet_types::{PageIndex, Second, Windows};
+use sublet_types::{PageIndex, Second, WindowEviction};
 
-use super::Pages;
+use super::PageStore;
 use super::directory::Whereabouts;
 use super::shard::Shard;
 use crate::api::SampledUse;
 use crate::arena::PageKind;
-use crate::eviction::Page;
+use crate::eviction::PageRef;
 use crate::frames::FrameId;
-use crate::frames::Key;
+use crate::frames::StoredKey;
 use crate::tenants::Tenant;
 
-/// Pages of a window that leaves whole: an aligned run of an object. Chosen by evidence
+/// Pages of a window that leaves whole: an aligned run of an object. The number was chosen by evidence
 /// (`docs/decisions/2026-11-22-windows-whole.md`).
 pub(crate) const WINDOW_PAGES: u32 = 8;
 
-/// Places in dropped blocks that one put clears away on its way to a frame: some ten microseconds. The sweep has the rest.
+/// Entries of dropped blocks that one put removes on its way to a frame. That takes some ten microseconds. The sweep
+/// removes the rest.
 const CLEARED_MAX: u32 = 256;
 
-/// What is left of that.
-pub(super) struct Patience(u32);
+/// What is left of that limit.
+pub(super) struct SweepBudget(u32);
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience(CLEARED_MAX)
+impl Default for SweepBudget {
+    fn default() -> SweepBudget {
+        SweepBudget(CLEARED_MAX)
     }
 }
 
-impl Patience {
-    /// That of who may take his time.
-    pub(super) fn endless() -> Patience {
-        Patience(u32::MAX)
+impl SweepBudget {
+    /// The budget of a thread that may take its time.
+    pub(super) fn unlimited() -> SweepBudget {
+        SweepBudget(u32::MAX)
     }
 
-    /// Another one was in the way.
-    pub(super) fn wear(&mut self) {
+    /// Counts one more entry that was in the way.
+    pub(super) fn spend(&mut self) {
         self.0 = self.0.saturating_sub(1);
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_spent(&self) -> bool {
         self.0 == 0
     }
 }
 
-/// Evicts one of a shard's pages, for its frame: its block goes on counting it, for the page that comes into it.
-/// `None` if there is nobody to go, or too much in the way.
+/// Evicts one of a shard's pages for its frame. The block goes on counting the page, on behalf of the page that comes
+/// into the frame. Returns `None` if there is no page to evict, or if too much is in the way.
 pub(super) fn evict(
-    pages: &Pages,
+    pages: &PageStore,
     owner: &Tenant,
     shard: &mut Shard,
     now: Second,
-    patience: &mut Patience,
+    budget: &mut SweepBudget,
 ) -> Option<FrameId> {
-    let mut evicting = Evicting {
+    let mut evicting = ShardEviction {
         pages,
         owner,
         shard,
         now,
     };
-    while !patience.is_over() {
+    while !budget.is_spent() {
         let frame = evicting.shard.eviction.victim(&pages.frames, now)?;
         let key = pages.frames.get(frame).key();
-        let left = evicting.let_go(frame, key);
-        if pages.pools.windows(key.pool) == Windows::Whole {
-            evicting.neighbours(key);
+        let left = evicting.forget_page(frame, key);
+        if pages.pools.windows(key.pool) == WindowEviction::Whole {
+            evicting.evict_neighbours(key);
         }
         match left {
-            Remains::Frame => {
-                evicting.shard.debt.give();
-                evicting.tell();
+            EvictedFrame::Frame => {
+                evicting.shard.debt.record_given();
+                evicting.report_tail();
                 return Some(frame);
             }
-            Remains::NoFrame => pages.lose(frame),
-            Remains::Dropped => patience.wear(),
+            EvictedFrame::NoFrame => pages.lose(frame),
+            EvictedFrame::Dropped => budget.spend(),
         }
     }
     None
 }
 
-/// What a page that was evicted leaves behind.
+/// What an evicted page leaves behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Remains {
-    /// A frame that can be used again.
+enum EvictedFrame {
+    /// A frame that can be reused.
     Frame,
     /// A frame that nothing new may come into.
     NoFrame,
-    /// Nothing: its block was dropped before.
+    /// Nothing. Its block was dropped before.
     Dropped,
 }
 
-struct Evicting<'a> {
-    pages: &'a Pages,
+struct ShardEviction<'a> {
+    pages: &'a PageStore,
     owner: &'a Tenant,
     shard: &'a mut Shard,
     now: Second,
 }
 
-impl Evicting<'_> {
-    /// Tells the tenant how old what goes next is, now and then.
-    fn tell(&mut self) {
-        if !self.shard.is_time_to_tell() {
+impl ShardEviction<'_> {
+    /// Reports to the tenant, now and then, how old the next victim is.
+    fn report_tail(&mut self) {
+        if !self.shard.is_report_due() {
             return;
         }
         if let Some(oldest) = self.shard.eviction.oldest() {
-            self.owner.tails.note_page(self.pages.written_at(oldest));
+            self.owner.tails.record_page(self.pages.written_at(oldest));
         }
     }
 
-    /// Lets go of what is here of a page's window. Their frames go to the shard's stock.
-    fn neighbours(&mut self, key: Key) {
+    /// Evicts the other present pages of a page's window. Their frames go to the shard's free list.
+    fn evict_neighbours(&mut self, key: StoredKey) {
         let (pages, object) = (self.pages, self.object(key));
         let first = key.index.0 - key.index.0 % WINDOW_PAGES;
         for index in first..=first + (WINDOW_PAGES - 1) {
@@ -121,42 +122,42 @@ impl Evicting<'_> {
             let Some(Whereabouts::Here(frame)) = at else {
                 continue;
             };
-            self.shard.eviction.go_along(Page {
+            self.shard.eviction.evict_along(PageRef {
                 frames: &pages.frames,
                 frame,
                 hash: pages.seed.page_of(object, key.index),
                 now: self.now,
             });
-            let left = self.let_go(frame, key);
-            if left != Remains::Dropped {
+            let left = self.forget_page(frame, key);
+            if left != EvictedFrame::Dropped {
                 pages.lose(frame);
             }
-            if left == Remains::Frame {
+            if left == EvictedFrame::Frame {
                 self.shard
                     .push_free(&pages.frames, frame, PageKind::Ephemeral);
             }
         }
     }
 
-    /// Forgets where a page is that its eviction has let go of.
-    fn let_go(&mut self, frame: FrameId, key: Key) -> Remains {
+    /// Removes the directory entry of a page that its eviction has dropped.
+    fn forget_page(&mut self, frame: FrameId, key: StoredKey) -> EvictedFrame {
         let pages = self.pages;
         let object = self.object(key);
         self.shard.remove(&pages.frames, object, key);
         let block = pages.arena.block(pages.frames.block(frame));
         if !block.is_of_pages(self.owner.id, PageKind::Ephemeral) {
-            return Remains::Dropped;
+            return EvictedFrame::Dropped;
         }
         self.shard.tally.evictions.bump();
         let hash = pages.seed.page_of(object, key.index);
         self.shard.sample(hash, SampledUse::Evict);
         match block.is_leaving() {
-            true => Remains::NoFrame,
-            false => Remains::Frame,
+            true => EvictedFrame::NoFrame,
+            false => EvictedFrame::Frame,
         }
     }
 
-    fn object(&self, key: Key) -> u64 {
+    fn object(&self, key: StoredKey) -> u64 {
         self.pages.seed.object(key.pool, key.object)
     }
 }

@@ -1,89 +1,96 @@
-//! Pages that are put or got together.
+//! Groups: pages that are put or got together.
 //!
-//! Their shards are locked together, for to unlock is to wait until all that was written has gone its way, a page's
-//! worth of it: so the next page is begun while the one before is on its way. And the ways to them are walked before
-//! the first of them is begun. Alone, a page is a walk from one place in memory to the next, each of which has to be
-//! waited for; of a group, the same step of every walk is waited for together. Which lines a step wants can be said from
-//! what the one before has brought:
+//! Their shards are locked together. To unlock a shard, the thread must wait until all its writes, a page's worth, have
+//! reached memory. So it begins the next page while the one before is still on its way.
 //!
-//! ```text
-//!  seek    slot; for a get what it will be remembered by, for a put the facts of the frame that it will get
-//!  lead    leaf
-//!  reach   the facts of its frame; for a get the page, for a put one line of it; for a page that will be displaced its slot
-//! ```
+//! The look-ups of all pages run ahead of the first page. A single page is a walk from one place in memory to the next,
+//! and each step has to wait. In a group, the same step of every walk waits together. What one step has brought tells
+//! which lines the next step needs:
 //!
-//! A processor has some 24 lines on their way; of those that are asked for beyond that it forgets some. So what a put touches last is
-//! fetched while the pages before it are copied, which goes past the caches: the leaf of the page that it displaces, what both are
-//! remembered by, the facts of those beside it in its queue. To copy a page that is got is to fetch it, so that gets have all at once.
+//! - *seek*: the slot. For a get, also what the page will be remembered by. For a put, also the record of the frame
+//!   that it will get.
+//! - *lead*: the leaf.
+//! - *reach*: the record of its frame. For a get, also the page. For a put, also one line of the page. For a page that
+//!   will be displaced, its slot.
 //!
-//! The line of a put's page is there for the processor to look up where the page lies. It has to be here well before the page is
-//! copied: who stores past the caches waits for a line of the same page that is on its way.
+//! A processor has some 24 lines on their way and drops some of the requests beyond that. So what a put touches last is
+//! fetched while the pages before it are copied, because such copies bypass the caches. This is the leaf of the page
+//! that it displaces, what both pages are remembered by, and the records of the neighbours in its queue. To copy a page
+//! that is got is to fetch it, so gets fetch everything at once.
 //!
-//! Whoever has a group waits for no lock while it has one. So pages whose shards somebody else holds come later, and so do
-//! all that follow them there: what happens to one page keeps its order. A page that needs more than what is in its
-//! shard goes by itself, when no shard is locked for others: of a pool that is shared, one that is on disk only, one
-//! for which there is no frame here (those of its siblings may be in shards that its own group holds), one that needs a block.
+//! The one line of a put's page is fetched so that the processor looks up the page's address. It has to arrive well
+//! before the page is copied. A store that bypasses the caches waits for a line of the same page that is on its way.
+//!
+//! A thread that has a group waits for no lock. So pages whose shards another thread holds come later, and so do all
+//! that follow them there: what happens to one page keeps its order.
+//!
+//! A page that needs more than what is in its shard goes by itself, when no shard is locked for others. Such pages are:
+//!
+//! - a page of a shared pool,
+//! - a page that is on disk only,
+//! - a page for which there is no frame here (those of its siblings may be in shards that its own group holds),
+//! - a page that needs a block.
 
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::PoolId;
 
-use super::Pages;
+use super::PageStore;
 use super::arrivals::{Arrivals, TOGETHER_MAX};
-use super::desk::Desk;
-use super::directory::{Led, Whereabouts};
-use super::expected::want_ghost;
-use super::frame_source::{Displacing, PutAttempt, Shortage, Siblings, Terms};
-use super::holdings::Holdings;
+use super::directory::{SlotTarget, Whereabouts};
+use super::frame_source::{Displacement, FrameSearch, PutAttempt, Shortage, SiblingSearch};
 use super::locked_shard::LockedShard;
+use super::page_access::PageAccess;
 use super::pools::Pool;
 use super::shard::Shard;
 use super::shards_with_spare::SHARDS_MAX;
-use crate::api::{Get, PageKey, Put};
-use crate::arena::{Blank, PageKind, Wanted};
-use crate::frames::Key;
-use crate::frames::{FrameId, Queue};
+use super::tenant_pages::TenantPages;
+use super::victim_prefetch::batch_ghost;
+use crate::api::{GetOutcome, PageKey, PutOutcome};
+use crate::arena::{PageKind, PrefetchBatch, UnwrittenPage};
+use crate::frames::StoredKey;
+use crate::frames::{FrameId, FrameQueue};
 use crate::tenants::Tenant;
 
-/// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
+/// The most pages of a group. They take a few microseconds for a thread that waits for one of their shards.
 const GROUP: usize = TOGETHER_MAX;
 
-/// So many pages before a page is put, the processor is to fetch what it will touch last: a microsecond, nearly.
+/// The processor fetches what a page touches last this many pages before it is put: almost a microsecond.
 const AHEAD: usize = 2;
 
-/// How a page of a group may come by a frame: in its own shard only, for the group may hold others.
-const TERMS: Terms = Terms {
-    displacing: Displacing::IfBound,
-    siblings: Siblings::LeftAlone,
+/// How a page of a group may get a frame: in its own shard only, because the group may hold others.
+const GROUP_SEARCH: FrameSearch = FrameSearch {
+    displacing: Displacement::IfBound,
+    siblings: SiblingSearch::Skip,
 };
 
-/// Looks at a shard that somebody else holds, before one sleeps until it is unlocked: some ten microseconds.
-const LOOKS: usize = 512;
+/// Looks at a shard that another thread holds before this thread sleeps until it is unlocked: some ten microseconds.
+const SPINS_MAX: usize = 512;
 
-/// The place of a shard that was not seen.
+/// The index of a shard that was not seen.
 const UNSEEN: u8 = u8::MAX;
 
-/// What will happen to a page.
+/// The operation on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageVerb {
-    /// It will be asked for.
+    /// A get.
     Get,
-    /// It will be put.
+    /// A put.
     Put,
 }
 
-/// Some pages of a part of a call, by their places in it: a bit each.
+/// Some pages of a part of a call, one bit for each index.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Places(u32);
+pub(crate) struct PageMask(u32);
 
-impl Places {
-    /// Pages of a part, at the most.
+impl PageMask {
+    /// The most pages of a part.
     pub(crate) const MAX: usize = u32::BITS as usize;
 
     fn add(&mut self, n: usize) {
         self.0 |= 1 << n;
     }
 
-    fn strike(&mut self, n: usize) {
+    fn remove(&mut self, n: usize) {
         self.0 &= !(1 << n);
     }
 
@@ -95,7 +102,7 @@ impl Places {
     fn iter(mut self) -> impl Iterator<Item = usize> {
         std::iter::from_fn(move || {
             let first = self.first()?;
-            self.strike(first);
+            self.remove(first);
             Some(first)
         })
     }
@@ -103,89 +110,90 @@ impl Places {
 
 /// The pages of a part of a call that have yet to be put or got.
 #[derive(Default)]
-pub(crate) struct Left {
-    /// They may go with others.
-    together: Places,
-    /// They go by themselves, before others go on.
-    alone: Places,
+pub(crate) struct RemainingPages {
+    /// Pages that may go with others.
+    together: PageMask,
+    /// Pages that go by themselves, before the others go on.
+    alone: PageMask,
 }
 
-impl Left {
+impl RemainingPages {
     pub(crate) fn is_empty(&self) -> bool {
         self.together.0 == 0 && self.alone.0 == 0
     }
 
-    /// Those that go by themselves, who are done with now.
+    /// Returns the pages that go by themselves and clears them.
     pub(crate) fn take_alone(&mut self) -> impl Iterator<Item = usize> + use<> {
         std::mem::take(&mut self.alone).iter()
     }
 }
 
-/// How it went with a page in a group.
-enum PutOutcome {
+/// The outcome of a page in a group.
+enum MemberOutcome {
     /// It is done.
     Done,
     /// It has to go by itself.
     Alone,
-    /// It has to go by itself, and before others.
+    /// It has to go by itself, before the others.
     First,
 }
 
 /// Some pages whose shards are locked.
-pub(crate) struct Group<'a> {
-    desk: &'a Desk<'a>,
+pub(crate) struct PageGroup<'a> {
+    access: &'a PageAccess<'a>,
     verb: PageVerb,
-    /// Whether what its pages touch is more than the processor's caches have.
+    /// Whether what its pages touch exceeds the processor's caches.
     looks_ahead: bool,
-    shards: Shards<'a>,
-    members: [Option<Member>; GROUP],
+    shards: GroupShards<'a>,
+    members: [Option<GroupMember>; GROUP],
 }
 
-/// A page that will be put or got.
-struct Member {
-    /// Its place in the call.
+/// A page of a group.
+struct GroupMember {
+    /// Its index in the call.
     n: usize,
     id: PoolId,
     pool: Pool,
     verb: PageVerb,
     object: u64,
-    key: Key,
+    key: StoredKey,
     hash: u64,
-    /// The place of its shard among those that were seen.
+    /// The index of its shard among those that were seen.
     shard: usize,
-    /// Whether it is the first of the group that comes to its shard.
+    /// Whether it is the first of the group in its shard.
     is_first: bool,
-    /// What tells where it is, if anything does.
-    led: Option<Led>,
-    /// The frame that it probably is in, or will be in.
+    /// What the directory slot leads to, if anything.
+    led: Option<SlotTarget>,
+    /// The frame that it probably is in, or will get.
     frame: Option<FrameId>,
     /// Whether it probably is there.
     is_there: bool,
-    /// The page that probably goes for it, with the hash of its object.
-    gone: Option<(u64, Key)>,
+    /// The page that will probably be displaced for it, with the hash of its object.
+    gone: Option<(u64, StoredKey)>,
 }
 
-/// Shards that were seen. One that somebody else has is none, and so is one from which a page has to go by itself.
-struct Shards<'a> {
-    seen: [Option<Held<'a>>; Places::MAX],
+/// The shards that were seen. The entry is `None` for a shard that another thread holds, and for one from which a page
+/// has to go by itself.
+struct GroupShards<'a> {
+    seen: [Option<GroupShard<'a>>; PageMask::MAX],
     count: usize,
-    /// The first that somebody else holds.
+    /// The first shard that another thread holds.
     busy: Option<&'a Mutex<Shard>>,
-    /// The place of each shard among those that were seen, by its number.
+    /// The index of each shard among those that were seen, by shard number.
     place_of: [u8; SHARDS_MAX],
 }
 
-struct Held<'a> {
+struct GroupShard<'a> {
     shard: MutexGuard<'a, Shard>,
     /// Whether pages of the group are in it.
     is_wanted: bool,
-    /// The frame that the last page seen here will probably get.
+    /// The frame that the last page seen in this shard will probably get.
     next: Option<FrameId>,
 }
 
-impl<'a> Shards<'a> {
-    /// Locks a shard, unless somebody else holds it. Says its place.
-    fn lock(&mut self, holdings: &'a Holdings, number: usize) -> Option<usize> {
+impl<'a> GroupShards<'a> {
+    /// Locks a shard, unless another thread holds it. Returns its index.
+    fn lock(&mut self, tenant_pages: &'a TenantPages, number: usize) -> Option<usize> {
         let known = usize::from(self.place_of[number]);
         if let Some(seen) = self.seen.get(known) {
             return seen.is_some().then_some(known);
@@ -193,12 +201,12 @@ impl<'a> Shards<'a> {
         let place = self.count;
         self.place_of[number] = place as u8;
         self.count += 1;
-        let shard = &holdings.shards()[number];
+        let shard = &tenant_pages.shards()[number];
         let Some(shard) = shard.try_lock() else {
             self.busy.get_or_insert(shard);
             return None;
         };
-        self.seen[place] = Some(Held {
+        self.seen[place] = Some(GroupShard {
             shard,
             is_wanted: false,
             next: None,
@@ -207,10 +215,10 @@ impl<'a> Shards<'a> {
     }
 }
 
-impl<'a> Desk<'a> {
-    /// Tells which pages may go with others.
-    pub(crate) fn sort(&self, keys: &[PageKey]) -> Left {
-        let mut left = Left::default();
+impl<'a> PageAccess<'a> {
+    /// Splits the pages into those that may go with others and those that may not.
+    pub(crate) fn partition(&self, keys: &[PageKey]) -> RemainingPages {
+        let mut left = RemainingPages::default();
         for (n, key) in keys.iter().enumerate() {
             let pool = self.pages.pools.check(key.pool, self.tenant.id);
             match pool.is_some_and(|pool| self.may_go_together(&pool)) {
@@ -225,14 +233,19 @@ impl<'a> Desk<'a> {
         pool.owner == self.tenant.id && !pool.flags.shared
     }
 
-    /// Locks the shards of some of the pages that are left, and has what they will touch fetched.
-    pub(crate) fn gather(&'a self, verb: PageVerb, keys: &[PageKey], left: &Left) -> Group<'a> {
-        let mut group = Group {
-            desk: self,
+    /// Locks the shards of some of the remaining pages and prefetches what they will touch.
+    pub(crate) fn lock_group(
+        &'a self,
+        verb: PageVerb,
+        keys: &[PageKey],
+        left: &RemainingPages,
+    ) -> PageGroup<'a> {
+        let mut group = PageGroup {
+            access: self,
             verb,
-            looks_ahead: self.pages.holdings(self.tenant).are_beyond_caches(),
-            shards: Shards {
-                seen: [const { None }; Places::MAX],
+            looks_ahead: self.pages.tenant_pages(self.tenant).are_beyond_caches(),
+            shards: GroupShards {
+                seen: [const { None }; PageMask::MAX],
                 count: 0,
                 busy: None,
                 place_of: [UNSEEN; SHARDS_MAX],
@@ -246,32 +259,38 @@ impl<'a> Desk<'a> {
             *member = joining.next();
         }
         if group.looks_ahead {
-            group.walk();
+            group.prefetch_paths();
         }
         group
     }
 }
 
-impl<'a> Shards<'a> {
-    /// A page, if it may go with others.
-    fn join(&mut self, desk: &Desk<'a>, verb: PageVerb, n: usize, key: PageKey) -> Option<Member> {
-        let (pages, tenant) = (desk.pages, desk.tenant);
+impl<'a> GroupShards<'a> {
+    /// Adds a page to the group, if it may go with others.
+    fn join(
+        &mut self,
+        access: &PageAccess<'a>,
+        verb: PageVerb,
+        n: usize,
+        key: PageKey,
+    ) -> Option<GroupMember> {
+        let (pages, tenant) = (access.pages, access.tenant);
         let pool = pages.pools.check(key.pool, tenant.id)?;
         let object = pages.seed.object(pool.base, key.object);
-        let holdings = pages.holdings(tenant);
-        let shard = self.lock(holdings, holdings.shard_number(object))?;
+        let tenant_pages = pages.tenant_pages(tenant);
+        let shard = self.lock(tenant_pages, tenant_pages.shard_number(object))?;
         let held = self.seen[shard].as_mut()?;
         if !pages.pools.is_alive(key.pool) {
             return None;
         }
         let hash = pages.seed.page_of(object, key.index);
-        Some(Member {
+        Some(GroupMember {
             n,
             id: key.pool,
             pool,
             verb,
             object,
-            key: Key {
+            key: StoredKey {
                 pool: pool.base,
                 object: key.object,
                 index: key.index,
@@ -287,102 +306,106 @@ impl<'a> Shards<'a> {
     }
 }
 
-impl<'a> Group<'a> {
-    /// Has the processor fetch what leads to its pages: a hint, which changes nothing.
-    fn walk(&mut self) {
-        let pages = self.desk.pages;
-        let mut wanted = Wanted::new();
-        for step in [Member::seek, Member::lead, Member::reach] {
+impl<'a> PageGroup<'a> {
+    /// Prefetches what leads to the group's pages. This is a hint and changes nothing.
+    fn prefetch_paths(&mut self) {
+        let pages = self.access.pages;
+        let mut batch = PrefetchBatch::new();
+        for step in [
+            GroupMember::batch_slot_lines,
+            GroupMember::batch_leaf_lines,
+            GroupMember::batch_frame_lines,
+        ] {
             for member in self.members.iter_mut().flatten() {
                 if let Some(held) = &mut self.shards.seen[member.shard] {
-                    step(member, pages, held, &mut wanted);
+                    step(member, pages, held, &mut batch);
                 }
             }
-            wanted.fetch();
+            batch.fetch();
         }
         if self.verb == PageVerb::Get {
-            (0..GROUP).for_each(|nth| self.arrive(nth, &mut wanted));
-            wanted.fetch();
+            (0..GROUP).for_each(|nth| self.batch_last_lines(nth, &mut batch));
+            batch.fetch();
         }
     }
 
-    /// Wants what a member's page will touch last.
-    fn arrive(&self, nth: usize, wanted: &mut Wanted) {
+    /// Adds to the batch what a member's page will touch last.
+    fn batch_last_lines(&self, nth: usize, batch: &mut PrefetchBatch) {
         if let Some(Some(member)) = self.members.get(nth)
             && let Some(held) = &self.shards.seen[member.shard]
         {
-            member.arrive(self.desk.pages, &held.shard, wanted);
+            member.batch_last_lines(self.access.pages, &held.shard, batch);
         }
     }
 
-    /// Has the processor fetch it, for a put.
-    fn expect(&self, nth: usize, wanted: &mut Wanted) {
+    /// Prefetches what a put will touch last.
+    fn prefetch_last_lines(&self, nth: usize, batch: &mut PrefetchBatch) {
         if self.looks_ahead && self.verb == PageVerb::Put {
-            self.arrive(nth, wanted);
-            wanted.fetch();
+            self.batch_last_lines(nth, batch);
+            batch.fetch();
         }
     }
 
-    /// Puts its pages, and strikes them. Says which page must go by itself before any other goes on, and who needs a block
-    /// of which kind for it.
+    /// Puts the group's pages and removes them from the remaining ones. Returns the page that must go by itself before
+    /// any other, with the tenant and kind of the block that it needs.
     pub(crate) fn put(
         self,
-        left: &mut Left,
-        mut fill: impl FnMut(usize, &mut Blank<'_>),
-        mut told: impl FnMut(usize, Put),
+        left: &mut RemainingPages,
+        mut fill: impl FnMut(usize, &mut UnwrittenPage<'_>),
+        mut report: impl FnMut(usize, PutOutcome),
     ) -> Option<(usize, &'a Tenant, PageKind)> {
         let mut needs = None;
-        self.each(left, |n, open, arrivals| {
-            match open.put(TERMS, arrivals, |page| fill(n, page)) {
+        self.for_each_member(left, |n, open, arrivals| {
+            match open.put(GROUP_SEARCH, arrivals, |page| fill(n, page)) {
                 PutAttempt::Done(put) => {
                     open.count_put(put);
-                    told(n, put);
-                    PutOutcome::Done
+                    report(n, put);
+                    MemberOutcome::Done
                 }
-                PutAttempt::Lacks(Shortage::Frame, _) => PutOutcome::Alone,
+                PutAttempt::Lacks(Shortage::Frame, _) => MemberOutcome::Alone,
                 PutAttempt::Lacks(Shortage::Block(owner, kind), _) => {
                     needs = Some((n, owner, kind));
-                    PutOutcome::First
+                    MemberOutcome::First
                 }
             }
         });
         needs
     }
 
-    /// Gets its pages, and strikes them.
+    /// Gets the group's pages and removes them from the remaining ones.
     pub(crate) fn get(
         self,
-        left: &mut Left,
+        left: &mut RemainingPages,
         mut visit: impl FnMut(usize, &[u8]),
-        mut told: impl FnMut(usize, Get),
+        mut report: impl FnMut(usize, GetOutcome),
     ) {
-        self.each(left, |n, open, _| {
+        self.for_each_member(left, |n, open, _| {
             if open.is_on_disk() {
-                return PutOutcome::Alone;
+                return MemberOutcome::Alone;
             }
-            told(n, open.get(|page| visit(n, page)));
-            PutOutcome::Done
+            report(n, open.get(|page| visit(n, page)));
+            MemberOutcome::Done
         });
     }
 
-    /// Opens one member after the other. From where one goes by itself no other is opened: what comes after it there may
-    /// be the same page.
-    fn each(
+    /// Opens one member after the other. After one that must go by itself, it opens no other of that shard, because a
+    /// later one may be the same page.
+    fn for_each_member(
         mut self,
-        left: &mut Left,
-        mut open_one: impl FnMut(usize, &mut LockedShard<'a>, &mut Arrivals<'a>) -> PutOutcome,
+        left: &mut RemainingPages,
+        mut open_one: impl FnMut(usize, &mut LockedShard<'a>, &mut Arrivals<'a>) -> MemberOutcome,
     ) {
-        let desk = self.desk;
+        let access = self.access;
         if self.members[0].is_none() {
-            return self.give_way(left);
+            return self.wait_or_isolate(left);
         }
-        let holdings = desk.pages.holdings(desk.tenant);
-        let mut alone = Places::default();
-        let mut arrivals = Arrivals::new(desk.pages, desk.pages.holdings(desk.tenant));
-        let mut wanted = Wanted::new();
-        (0..AHEAD).for_each(|nth| self.expect(nth, &mut wanted));
+        let tenant_pages = access.pages.tenant_pages(access.tenant);
+        let mut alone = PageMask::default();
+        let mut arrivals = Arrivals::new(access.pages, access.pages.tenant_pages(access.tenant));
+        let mut batch = PrefetchBatch::new();
+        (0..AHEAD).for_each(|nth| self.prefetch_last_lines(nth, &mut batch));
         for nth in 0..GROUP {
-            self.expect(nth + AHEAD, &mut wanted);
+            self.prefetch_last_lines(nth + AHEAD, &mut batch);
             let Some(member) = &self.members[nth] else {
                 break;
             };
@@ -392,140 +415,157 @@ impl<'a> Group<'a> {
                 continue;
             };
             let mut open = LockedShard {
-                pages: desk.pages,
-                owner: desk.tenant,
-                holdings,
+                pages: access.pages,
+                owner: access.tenant,
+                tenant_pages,
                 id: Some(member.id),
                 pool: member.pool,
                 object: member.object,
                 key: member.key,
                 shard: held.shard,
-                now: desk.now,
-                luck: desk.luck.wrapping_add(n as u64),
-                worker: desk.worker,
+                now: access.now,
+                random: access.random.wrapping_add(n as u64),
+                worker: access.worker,
             };
             let outcome = open_one(n, &mut open, &mut arrivals);
-            left.together.strike(n);
+            left.together.remove(n);
             match outcome {
-                PutOutcome::Done => {}
-                PutOutcome::Alone => {
+                MemberOutcome::Done => {}
+                MemberOutcome::Alone => {
                     alone.add(n);
-                    arrivals.settle();
+                    arrivals.publish();
                     continue;
                 }
-                PutOutcome::First => {
-                    arrivals.settle();
+                MemberOutcome::First => {
+                    arrivals.publish();
                     break;
                 }
             }
-            *seen = Some(Held {
+            *seen = Some(GroupShard {
                 shard: open.shard,
                 is_wanted: true,
                 next: None,
             });
         }
-        arrivals.settle();
+        arrivals.publish();
         left.alone.0 |= alone.0;
     }
 
-    /// Where no page could join: has the first go by itself, once nobody else has its shard, or for a while at the most.
-    fn give_way(self, left: &mut Left) {
+    /// If no page could join, lets the first go by itself once its shard is unlocked, or after a bounded wait.
+    fn wait_or_isolate(self, left: &mut RemainingPages) {
         let busy = self.shards.busy;
         drop(self);
         if let Some(shard) = busy {
             await_unlock(shard);
         }
         if let Some(first) = left.together.first() {
-            left.together.strike(first);
+            left.together.remove(first);
             left.alone.add(first);
         }
     }
 }
 
-impl Member {
-    fn seek(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
+impl GroupMember {
+    fn batch_slot_lines(
+        &mut self,
+        pages: &PageStore,
+        held: &mut GroupShard<'_>,
+        batch: &mut PrefetchBatch,
+    ) {
         let shard = &held.shard;
-        shard.directory.want_slot(self.object, self.key, wanted);
+        shard.directory.batch_slot(self.object, self.key, batch);
         match self.verb {
             PageVerb::Get if self.pool.is_exclusive() => {
-                want_ghost(shard, self.hash, wanted);
+                batch_ghost(shard, self.hash, batch);
             }
             PageVerb::Put if self.is_first => {
                 held.next = shard.next_frame(self.pool.kind());
-                self.will_get(pages, held.next, wanted);
+                self.will_get(pages, held.next, batch);
             }
             PageVerb::Get | PageVerb::Put => {}
         }
     }
 
-    fn lead(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
+    fn batch_leaf_lines(
+        &mut self,
+        pages: &PageStore,
+        held: &mut GroupShard<'_>,
+        batch: &mut PrefetchBatch,
+    ) {
         self.led = held
             .shard
             .directory
-            .want_leaf(self.object, self.key, wanted);
+            .batch_leaf(self.object, self.key, batch);
         if self.verb == PageVerb::Put && !self.is_first {
-            held.next = held.next.and_then(|next| Queue::after(&pages.frames, next));
-            self.will_get(pages, held.next, wanted);
+            held.next = held
+                .next
+                .and_then(|next| FrameQueue::after(&pages.frames, next));
+            self.will_get(pages, held.next, batch);
         }
     }
 
-    fn reach(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
+    fn batch_frame_lines(
+        &mut self,
+        pages: &PageStore,
+        held: &mut GroupShard<'_>,
+        batch: &mut PrefetchBatch,
+    ) {
         let directory = &held.shard.directory;
         let guess = self.led.and_then(|led| directory.guess_by(led, self.key));
         if let Some(Whereabouts::Here(frame)) = guess {
             self.is_there = true;
-            self.will_get(pages, Some(frame), wanted);
+            self.will_get(pages, Some(frame), batch);
         } else {
             self.gone = self.frame.and_then(|frame| pages.page_in(frame));
             if let Some((object, gone)) = self.gone {
-                directory.want_slot(object, gone, wanted);
+                directory.batch_slot(object, gone, batch);
             }
         }
         if let Some(frame) = self.frame {
             match self.streams() {
-                true => pages.frames.want_place(frame, wanted),
-                false if self.is_there => pages.frames.want_page(frame, wanted),
+                true => pages.frames.batch_page_start(frame, batch),
+                false if self.is_there => pages.frames.batch_page(frame, batch),
                 false => {}
             }
         }
     }
 
-    fn arrive(&self, pages: &Pages, shard: &Shard, wanted: &mut Wanted) {
+    fn batch_last_lines(&self, pages: &PageStore, shard: &Shard, batch: &mut PrefetchBatch) {
         let Some(frame) = self.frame else {
             return;
         };
         if self.streams() {
-            want_ghost(shard, self.hash, wanted);
+            batch_ghost(shard, self.hash, batch);
         }
         if !self.stays_in_line() {
-            pages.frames.want_neighbours(frame, wanted);
+            pages.frames.batch_neighbours(frame, batch);
         }
         if let Some((object, gone)) = self.gone {
-            shard.directory.want_leaf(object, gone, wanted);
-            want_ghost(shard, pages.seed.page_of(object, gone.index), wanted);
+            shard.directory.batch_leaf(object, gone, batch);
+            batch_ghost(shard, pages.seed.page_of(object, gone.index), batch);
         }
     }
 
-    fn will_get(&mut self, pages: &Pages, frame: Option<FrameId>, wanted: &mut Wanted) {
+    fn will_get(&mut self, pages: &PageStore, frame: Option<FrameId>, batch: &mut PrefetchBatch) {
         self.frame = frame;
         let line = frame.map(|frame| pages.frames.line(frame));
-        line.into_iter().for_each(|line| wanted.add(line));
+        line.into_iter().for_each(|line| batch.add(line));
     }
 
-    /// Whether its bytes go past the caches.
+    /// Whether its bytes bypass the caches.
     fn streams(&self) -> bool {
         self.verb == PageVerb::Put && self.pool.kind() == PageKind::Ephemeral
     }
 
-    /// Whether the page stays where it is in its queue. With some evictions a get moves it all the same.
+    /// Whether the page keeps its place in its queue. With some evictions a get moves it all the same.
     fn stays_in_line(&self) -> bool {
         self.verb == PageVerb::Get && self.pool.flags.keeping
     }
 }
 
-/// Waits for a while until nobody holds a shard: a group is over before somebody who sleeps could be woken.
+/// Waits, for a bounded time, until nobody holds a shard. A group is over before a sleeping thread could be woken.
 fn await_unlock(shard: &Mutex<Shard>) {
-    for _ in (0..LOOKS).take_while(|_| shard.is_locked()) {
+    for _ in (0..SPINS_MAX).take_while(|_| shard.is_locked()) {
         std::hint::spin_loop();
     }
 }

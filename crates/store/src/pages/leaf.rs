@@ -1,78 +1,78 @@
-//! The leaves of a directory: extents of which more than one page is there.
+//! The leaves of a directory: extents of which more than one page is present.
 //!
-//! A leaf is a row of words: who it is of, how many pages it has, and a word for the whereabouts of each. Of few pages
-//! it lists the places, so that it takes little; of many it has a word for each place up to its size, so that whoever
-//! finds its slot has the whereabouts with one more look at memory. Rows of one shape share a plate of 4 KiB, and an
-//! empty plate serves any shape.
+//! A leaf is a row of words. It names its extent, counts its pages, and has a word for the whereabouts of each. A leaf
+//! with few pages lists their places, so that it takes little space. A leaf with many pages has a word for each place
+//! up to its size. A look-up then finds the whereabouts with one more access to memory. Rows of one shape share a slab
+//! of 4 KiB, and an empty slab serves any shape.
 //!
 //! ```text
 //!  listed  object low │ object high │ pool │ extent │ pages, place, place, … │ whereabouts of each
 //!  placed  object low │ object high │ pool │ extent │ pages │ – │ – │ – │ whereabouts of place 0, 1, … or zero
 //! ```
 //!
-//! A leaf moves to the next shape when a page comes that has no room, and back when few are left.
+//! A leaf moves to the next shape when a page comes that does not fit, and back when few are left.
 
 use std::ops::Range;
 
 use sublet_types::{ObjectId, PageIndex};
 
-use crate::arena::Line;
-use crate::frames::{EXTENT_PAGES, Key};
+use crate::arena::PrefetchAddress;
+use crate::frames::{EXTENT_PAGES, StoredKey};
 
 const OBJECT_LOW: usize = 0;
 const OBJECT_HIGH: usize = 1;
 const POOL: usize = 2;
 const EXTENT: usize = 3;
-/// How many pages there are, in the lowest byte; where they are listed, their places in the bytes that follow.
+/// The word with the number of pages in its lowest byte. In a listed leaf their places are in the bytes that follow.
 const PAGES: usize = 4;
 
-/// Words before the whereabouts of a leaf that has a word for each place.
+/// Words before the whereabouts of a placed leaf.
 const PLACED_HEAD: usize = 8;
 
-/// Words of a plate.
-const PLATE: usize = 1024;
+/// Words of a slab.
+const SLAB_WORDS: usize = 1024;
 
-/// A plate has at most so many rows: those of the smallest shape.
-const ROWS_MAX: usize = PLATE / SHAPES[0].words();
+/// The most rows of a slab: those of the smallest shape.
+const ROWS_MAX: usize = SLAB_WORDS / SHAPES[0].words();
 
-/// How a row tells of pages.
+/// How a row stores pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// By a list of their places.
+enum RowLayout {
+    /// As a list of their places.
     Listed,
-    /// By their places.
+    /// With a word for each place.
     Placed,
 }
 
 /// A shape of rows.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    order: Order,
-    /// Where whereabouts begin.
+struct LeafShape {
+    order: RowLayout,
+    /// The word at which whereabouts begin.
     begin: usize,
-    /// Words for them.
+    /// The number of words for whereabouts.
     len: usize,
-    /// With so few pages a leaf is better off with the shape `fewer`.
+    /// With this many pages or fewer, a leaf moves to the next smaller shape.
     few: usize,
     fewer: usize,
 }
 
-const SHAPES: [Shape; 6] = [
-    Shape::listed(3, 0, 0),
-    Shape::listed(9, 2, 0),
-    Shape::listed(22, 6, 1),
-    Shape::placed(32, 4, 1),
-    Shape::placed(64, 8, 1),
-    Shape::placed(EXTENT_PAGES as usize, 16, 2),
+const SHAPES: [LeafShape; 6] = [
+    LeafShape::listed(3, 0, 0),
+    LeafShape::listed(9, 2, 0),
+    LeafShape::listed(22, 6, 1),
+    LeafShape::placed(32, 4, 1),
+    LeafShape::placed(64, 8, 1),
+    LeafShape::placed(EXTENT_PAGES as usize, 16, 2),
 ];
 
 /// The first shape that has a word for each place.
 const PLACED: usize = 3;
 
-impl Shape {
-    const fn listed(len: usize, few: usize, fewer: usize) -> Shape {
-        Shape {
-            order: Order::Listed,
+impl LeafShape {
+    const fn listed(len: usize, few: usize, fewer: usize) -> LeafShape {
+        LeafShape {
+            order: RowLayout::Listed,
             begin: PAGES + listed_words(len),
             len,
             few,
@@ -80,11 +80,11 @@ impl Shape {
         }
     }
 
-    const fn placed(len: usize, few: usize, fewer: usize) -> Shape {
-        Shape {
-            order: Order::Placed,
+    const fn placed(len: usize, few: usize, fewer: usize) -> LeafShape {
+        LeafShape {
+            order: RowLayout::Placed,
             begin: PLACED_HEAD,
-            ..Shape::listed(len, few, fewer)
+            ..LeafShape::listed(len, few, fewer)
         }
     }
 
@@ -92,18 +92,18 @@ impl Shape {
         self.begin + self.len
     }
 
-    /// Rows of a plate.
+    /// Rows of a slab.
     const fn rows(self) -> u32 {
-        (PLATE / self.words()) as u32
+        (SLAB_WORDS / self.words()) as u32
     }
 
-    /// Where a row tells of a place, if it does. Bounded by the shape: who guesses may look at a row that is of another
-    /// one by now.
+    /// The word that a row has for a place, if it has one. It is bounded by the shape, because a guess may look at a
+    /// row that belongs to another shape by now.
     #[inline]
     fn word(self, row: &[u32], place: u32) -> Option<usize> {
         let n = match self.order {
-            Order::Placed => place as usize,
-            Order::Listed => {
+            RowLayout::Placed => place as usize,
+            RowLayout::Listed => {
                 let pages = pages(row).min(self.len);
                 find_listed(row, pages, place)?
             }
@@ -113,17 +113,17 @@ impl Shape {
 
     fn has_room(self, row: &[u32], place: u32) -> bool {
         match self.order {
-            Order::Listed => pages(row) < self.len,
-            Order::Placed => (place as usize) < self.len,
+            RowLayout::Listed => pages(row) < self.len,
+            RowLayout::Placed => (place as usize) < self.len,
         }
     }
 
-    /// Adds a page that is not there, for which there is room.
+    /// Adds an absent page that fits.
     #[inline]
     fn add(self, row: &mut [u32], place: u32, packed: u32) {
         let n = match self.order {
-            Order::Placed => place as usize,
-            Order::Listed => {
+            RowLayout::Placed => place as usize,
+            RowLayout::Listed => {
                 let n = pages(row);
                 list_place(row, n, place);
                 n
@@ -137,7 +137,7 @@ impl Shape {
     fn remove(self, row: &mut [u32], at: usize) {
         row[PAGES] -= 1;
         row[at] = 0;
-        if self.order == Order::Listed {
+        if self.order == RowLayout::Listed {
             let last = pages(row);
             list_place(row, at - self.begin, listed_place(row, last));
             row.swap(at, self.begin + last);
@@ -145,11 +145,11 @@ impl Shape {
         }
     }
 
-    /// Copies a leaf into a row of another shape, in which there is room for all that it has.
-    fn copy(self, row: &[u32], to: Shape, to_row: &mut [u32]) {
+    /// Copies a leaf into a row of another shape that has room for all of it.
+    fn copy(self, row: &[u32], to: LeafShape, to_row: &mut [u32]) {
         to_row[..PAGES].copy_from_slice(&row[..PAGES]);
         to_row[PAGES..].fill(0);
-        if self.order == Order::Listed && to.order == Order::Listed {
+        if self.order == RowLayout::Listed && to.order == RowLayout::Listed {
             let pages = pages(row);
             let list = PAGES..PAGES + listed_words(pages);
             to_row[list.clone()].copy_from_slice(&row[list]);
@@ -164,15 +164,15 @@ impl Shape {
     fn nth(self, row: &[u32], n: usize) -> Option<(u32, u32)> {
         let packed = row[self.begin + n];
         let place = match self.order {
-            Order::Listed => listed_place(row, n),
-            Order::Placed => n as u32,
+            RowLayout::Listed => listed_place(row, n),
+            RowLayout::Placed => n as u32,
         };
         (packed != 0).then_some((place, packed))
     }
 }
 
-/// A row's first words: whose extent it is of.
-fn extent_of(key: Key) -> [u32; PAGES] {
+/// A row's first words, which name its extent.
+fn extent_of(key: StoredKey) -> [u32; PAGES] {
     let object = key.object.0;
     let mut head = [0; PAGES];
     (head[OBJECT_LOW], head[OBJECT_HIGH]) = (object as u32, (object >> 32) as u32);
@@ -185,12 +185,12 @@ fn pages(row: &[u32]) -> usize {
     usize::from(row[PAGES] as u8)
 }
 
-/// Words that so many places take, with how many they are.
+/// Words for this many listed places, including their count.
 const fn listed_words(places: usize) -> usize {
     (1 + places).div_ceil(size_of::<u32>())
 }
 
-/// Where in a row the nth place is listed: the word, and the bits to shift it by.
+/// The position of the nth listed place in a row: the word, and the bits to shift it by.
 fn listed_at(n: usize) -> (usize, u32) {
     let byte = 1 + n;
     (PAGES + byte / 4, (byte % 4 * 8) as u32)
@@ -202,19 +202,19 @@ fn listed_place(row: &[u32], n: usize) -> u32 {
     row[at] >> shift & 0xff
 }
 
-/// Which of the first `pages` places is that one. Eight are compared side by side.
+/// The index of a place among the first `pages` listed ones. Eight are compared side by side.
 #[inline]
 fn find_listed(row: &[u32], pages: usize, place: u32) -> Option<usize> {
     const EIGHT: usize = size_of::<u64>();
     const EACH: u64 = u64::from_ne_bytes([1; EIGHT]);
     let sought = u64::from(place) * EACH;
     let mut not_a_place = u64::from(u8::MAX); // how many there are
-    // What follows the list is compared with its last places.
+    // The bytes after the list are compared along with its last places.
     let (words, _) = row[PAGES..].as_chunks::<2>();
     for (nth, [low, high]) in words.iter().enumerate().take(1 + pages / EIGHT) {
         let word = u64::from(*high) << u32::BITS | u64::from(*low);
         let other = (word ^ sought) | not_a_place;
-        // The lowest byte that is zero borrows its topmost bit, and none below it does.
+        // The lowest zero byte sets its topmost bit, and no byte below it does.
         let same = other.wrapping_sub(EACH) & !other & EACH << 7;
         if same != 0 {
             let n = nth * EIGHT + same.trailing_zeros() as usize / 8 - 1;
@@ -230,19 +230,19 @@ fn list_place(row: &mut [u32], n: usize, place: u32) {
     row[at] = row[at] & !(0xff << shift) | place << shift;
 }
 
-/// Where a leaf is: its row, and of which shape that is.
+/// A leaf's address: its row, and the shape of that row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeafId(u32);
 
-/// Bits of a leaf's place for its shape.
+/// Bits of a leaf's address for its shape.
 const SHAPE_BITS: u32 = 3;
 
 impl LeafId {
-    fn new(plate: usize, row: usize, shape: usize) -> LeafId {
-        LeafId(((plate * ROWS_MAX + row) << SHAPE_BITS | shape) as u32)
+    fn new(slab: usize, row: usize, shape: usize) -> LeafId {
+        LeafId(((slab * ROWS_MAX + row) << SHAPE_BITS | shape) as u32)
     }
 
-    fn plate(self) -> usize {
+    fn slab(self) -> usize {
         (self.0 >> SHAPE_BITS) as usize / ROWS_MAX
     }
 
@@ -255,11 +255,11 @@ impl LeafId {
     }
 
     #[inline]
-    fn shape(self) -> Shape {
+    fn shape(self) -> LeafShape {
         SHAPES[self.shape_number()]
     }
 
-    /// Which words of its plate are its row.
+    /// The words of its slab that are its row.
     #[inline]
     fn words(self) -> Range<usize> {
         let words = self.shape().words();
@@ -267,7 +267,7 @@ impl LeafId {
         begin..begin + words
     }
 
-    /// As a slot keeps it: 30 bits, for 4 GiB of a shard's leaves.
+    /// The form in a slot: 30 bits, for 4 GiB of a shard's leaves.
     pub(super) fn packed(self) -> u32 {
         self.0
     }
@@ -280,30 +280,30 @@ impl LeafId {
 /// All leaves of a shard.
 #[derive(Default)]
 pub(super) struct Leaves {
-    plates: Vec<Plate>,
-    /// What is known of each.
-    facts: Vec<PlateFacts>,
-    /// Plates that may have a free row, by shape.
+    slabs: Vec<LeafSlab>,
+    /// The state of each slab.
+    facts: Vec<SlabState>,
+    /// Slabs that may have a free row, by shape.
     partial: [Vec<u32>; SHAPES.len()],
-    /// Plates without a row that is used.
+    /// Slabs without a used row.
     empty: Vec<u32>,
 }
 
-/// A plate of rows. So that as few cache lines as can be have a row's head, it begins with one.
+/// A slab of rows. It is aligned to a cache line, so that as few lines as possible hold a row's head.
 #[repr(align(64))]
 #[derive(Clone)]
-struct Plate([u32; PLATE]);
+struct LeafSlab([u32; SLAB_WORDS]);
 
-/// What is known of a plate.
+/// The state of a slab.
 #[derive(Clone, Copy)]
-struct PlateFacts {
+struct SlabState {
     shape: u8,
     /// A bit for each row that is used.
     used: u128,
 }
 
-impl PlateFacts {
-    fn shape(&self) -> Shape {
+impl SlabState {
+    fn shape(&self) -> LeafShape {
         SHAPES[usize::from(self.shape)]
     }
 
@@ -313,102 +313,102 @@ impl PlateFacts {
     }
 }
 
-/// What has become of a leaf after a change.
+/// What a change did to a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Changed {
-    /// Nothing.
+pub(super) enum LeafChange {
+    /// It stayed where it is.
     Stays,
     /// It has another number now.
     Moved(LeafId),
-    /// It ended: one page is left, whose whereabouts these are.
+    /// It ended. One page is left, with these packed whereabouts.
     Ended(u32),
 }
 
 impl Leaves {
     /// A free row of a shape.
-    fn take(&mut self, shape: usize) -> LeafId {
-        match self.take_ready(shape) {
+    fn allocate_row(&mut self, shape: usize) -> LeafId {
+        match self.allocate_free_row(shape) {
             Some(id) => id,
             None => {
-                let plate = self.add_plate();
-                self.begin(plate, shape)
+                let slab = self.add_slab();
+                self.assign_slab(slab, shape)
             }
         }
     }
 
-    /// A free row of a shape, if there is one: needs no memory.
-    fn take_ready(&mut self, shape: usize) -> Option<LeafId> {
-        while let Some(plate) = self.partial[shape].pop() {
-            let facts = &mut self.facts[plate as usize];
-            // An empty one is among the empty ones, and comes from there.
+    /// A free row of a shape, if there is one. It needs no memory.
+    fn allocate_free_row(&mut self, shape: usize) -> Option<LeafId> {
+        while let Some(slab) = self.partial[shape].pop() {
+            let facts = &mut self.facts[slab as usize];
+            // An empty slab is on the empty list and is taken from there.
             if usize::from(facts.shape) == shape
                 && facts.used != 0
                 && let Some(row) = facts.free_row()
             {
                 facts.used |= 1 << row;
                 if facts.free_row().is_some() {
-                    self.partial[shape].push(plate);
+                    self.partial[shape].push(slab);
                 }
-                return Some(LeafId::new(plate as usize, row, shape));
+                return Some(LeafId::new(slab as usize, row, shape));
             }
         }
-        let plate = self.empty.pop()?;
-        Some(self.begin(plate, shape))
+        let slab = self.empty.pop()?;
+        Some(self.assign_slab(slab, shape))
     }
 
-    /// Has a plate without rows serve a shape from now on. Its first row.
-    fn begin(&mut self, plate: u32, shape: usize) -> LeafId {
-        self.facts[plate as usize] = PlateFacts {
+    /// Makes a slab without rows serve a shape. Returns its first row.
+    fn assign_slab(&mut self, slab: u32, shape: usize) -> LeafId {
+        self.facts[slab as usize] = SlabState {
             shape: shape as u8,
             used: 1,
         };
-        self.partial[shape].push(plate);
-        LeafId::new(plate as usize, 0, shape)
+        self.partial[shape].push(slab);
+        LeafId::new(slab as usize, 0, shape)
     }
 
-    /// A plate more, and room for it in all lists: who gives rows back needs no memory.
-    fn add_plate(&mut self) -> u32 {
-        if self.plates.len() == self.plates.capacity() {
-            // An eighth more, and not twice as much: leaves are most of what the directory takes.
-            let more = self.plates.len() / 8 + 1;
-            self.plates.reserve_exact(more);
-            let plates = self.plates.len() + more;
-            // A plate stands in each list once at the most.
+    /// Adds a slab, and room for it in all lists, so that giving rows back needs no memory.
+    fn add_slab(&mut self) -> u32 {
+        if self.slabs.len() == self.slabs.capacity() {
+            // It grows by an eighth, not by doubling, because leaves are most of what the directory takes.
+            let more = self.slabs.len() / 8 + 1;
+            self.slabs.reserve_exact(more);
+            let slabs = self.slabs.len() + more;
+            // A slab is in each list at most once.
             for list in self.partial.iter_mut().chain([&mut self.empty]) {
-                list.reserve_exact(plates - list.len());
+                list.reserve_exact(slabs - list.len());
             }
         }
-        self.plates.push(Plate([0; PLATE]));
-        self.facts.push(PlateFacts { shape: 0, used: 0 });
-        self.plates.len() as u32 - 1
+        self.slabs.push(LeafSlab([0; SLAB_WORDS]));
+        self.facts.push(SlabState { shape: 0, used: 0 });
+        self.slabs.len() as u32 - 1
     }
 
-    fn give_back(&mut self, id: LeafId) {
-        let facts = &mut self.facts[id.plate()];
+    fn release_row(&mut self, id: LeafId) {
+        let facts = &mut self.facts[id.slab()];
         let shape = id.shape_number();
         let was_full = facts.free_row().is_none();
         facts.used &= !(1 << id.row());
         if facts.used == 0 {
-            // Its place among the partial ones is found to be stale when it is come by.
-            self.empty.push(id.plate() as u32);
+            // Its stale entry on the partial list is recognised when it is reached.
+            self.empty.push(id.slab() as u32);
         } else if was_full {
-            self.partial[shape].push(id.plate() as u32);
+            self.partial[shape].push(id.slab() as u32);
         }
     }
 
     #[inline]
-    fn row(&self, id: LeafId) -> (Shape, &[u32]) {
-        (id.shape(), &self.plates[id.plate()].0[id.words()])
+    fn row(&self, id: LeafId) -> (LeafShape, &[u32]) {
+        (id.shape(), &self.slabs[id.slab()].0[id.words()])
     }
 
     #[inline]
-    fn row_mut(&mut self, id: LeafId) -> (Shape, &mut [u32]) {
-        (id.shape(), &mut self.plates[id.plate()].0[id.words()])
+    fn row_mut(&mut self, id: LeafId) -> (LeafShape, &mut [u32]) {
+        (id.shape(), &mut self.slabs[id.slab()].0[id.words()])
     }
 
     /// A new leaf of an extent without pages, of the shape for the fewest.
-    pub(super) fn add(&mut self, key: Key) -> LeafId {
-        let id = self.take(0);
+    pub(super) fn add(&mut self, key: StoredKey) -> LeafId {
+        let id = self.allocate_row(0);
         let (_, row) = self.row_mut(id);
         row.fill(0);
         row[..PAGES].copy_from_slice(&extent_of(key));
@@ -416,12 +416,12 @@ impl Leaves {
     }
 
     #[inline]
-    pub(super) fn is_of(&self, id: LeafId, key: Key) -> bool {
+    pub(super) fn is_of(&self, id: LeafId, key: StoredKey) -> bool {
         let (_, row) = self.row(id);
         row[..PAGES] == extent_of(key)
     }
 
-    /// The whereabouts at a place; of whichever extent the leaf is.
+    /// The whereabouts at a place, whatever extent the leaf belongs to.
     #[inline]
     pub(super) fn get(&self, id: LeafId, place: u32) -> Option<u32> {
         let (shape, row) = self.row(id);
@@ -429,14 +429,17 @@ impl Leaves {
         (packed != 0).then_some(packed)
     }
 
-    /// Where a leaf says whose it is, and where it probably tells of a place.
-    pub(super) fn lines(&self, id: LeafId, place: u32) -> (Line, Line) {
+    /// The cache lines that hold a leaf's head and probably the word for a place.
+    pub(super) fn lines(&self, id: LeafId, place: u32) -> (PrefetchAddress, PrefetchAddress) {
         let (shape, row) = self.row(id);
         let word = match shape.order {
-            Order::Placed => shape.begin + place as usize,
-            Order::Listed => row.len(),
+            RowLayout::Placed => shape.begin + place as usize,
+            RowLayout::Listed => row.len(),
         };
-        (Line::of(&row[0]), Line::of(&row[word.min(row.len() - 1)]))
+        (
+            PrefetchAddress::of(&row[0]),
+            PrefetchAddress::of(&row[word.min(row.len() - 1)]),
+        )
     }
 
     pub(super) fn set(&mut self, id: LeafId, place: u32, packed: u32) {
@@ -446,23 +449,23 @@ impl Leaves {
         }
     }
 
-    /// Adds a page that is not there. Says what has become of the leaf.
+    /// Adds an absent page. Returns what happened to the leaf.
     #[inline]
-    pub(super) fn insert(&mut self, id: LeafId, place: u32, packed: u32) -> Changed {
+    pub(super) fn insert(&mut self, id: LeafId, place: u32, packed: u32) -> LeafChange {
         let (shape, row) = self.row_mut(id);
         if shape.has_room(row, place) {
             shape.add(row, place, packed);
-            return Changed::Stays;
+            return LeafChange::Stays;
         }
-        let to = self.take(self.shape_for_more(id, place));
+        let to = self.allocate_row(self.shape_for_more(id, place));
         self.move_row(id, to);
         let id = to;
         let (shape, row) = self.row_mut(id);
         shape.add(row, place, packed);
-        Changed::Moved(id)
+        LeafChange::Moved(id)
     }
 
-    /// The next shape of a leaf to which a page comes that has no room.
+    /// The next shape of a leaf when a page comes that does not fit.
     fn shape_for_more(&self, id: LeafId, place: u32) -> usize {
         let next = id.shape_number() + 1;
         if next < PLACED {
@@ -475,8 +478,8 @@ impl Leaves {
         fits.map(|(n, _)| n).next().unwrap_or(SHAPES.len() - 1)
     }
 
-    /// Removes a page that is there. Says what has become of the leaf. Needs no memory (R-F3).
-    pub(super) fn remove(&mut self, id: LeafId, place: u32) -> Changed {
+    /// Removes a present page. Returns what happened to the leaf. It needs no memory (R-F3).
+    pub(super) fn remove(&mut self, id: LeafId, place: u32) -> LeafChange {
         let (shape, row) = self.row_mut(id);
         if let Some(at) = shape.word(row, place) {
             shape.remove(row, at);
@@ -484,31 +487,31 @@ impl Leaves {
         match pages(row) {
             1 => {
                 let left = self.places(id).next().map_or(0, |(_, packed)| packed);
-                self.give_back(id);
-                Changed::Ended(left)
+                self.release_row(id);
+                LeafChange::Ended(left)
             }
-            pages if pages > 0 && pages <= shape.few => match self.take_ready(shape.fewer) {
-                // Another time.
-                None => Changed::Stays,
+            pages if pages > 0 && pages <= shape.few => match self.allocate_free_row(shape.fewer) {
+                // A later removal tries again.
+                None => LeafChange::Stays,
                 Some(to) => {
                     self.move_row(id, to);
-                    Changed::Moved(to)
+                    LeafChange::Moved(to)
                 }
             },
-            _ => Changed::Stays,
+            _ => LeafChange::Stays,
         }
     }
 
-    /// Moves a leaf to a row of another shape, in which there is room for all that it has.
+    /// Moves a leaf to a row of another shape that has room for all of it.
     fn move_row(&mut self, from: LeafId, to: LeafId) {
-        let plates = self
-            .plates
-            .get_disjoint_mut([from.plate(), to.plate()])
-            .expect("rows of two shapes are in two plates");
-        let [from_plate, to_plate] = plates;
-        let (row, to_row) = (&from_plate.0[from.words()], &mut to_plate.0[to.words()]);
+        let slabs = self
+            .slabs
+            .get_disjoint_mut([from.slab(), to.slab()])
+            .expect("rows of two shapes are in two slabs");
+        let [from_slab, to_slab] = slabs;
+        let (row, to_row) = (&from_slab.0[from.words()], &mut to_slab.0[to.words()]);
         from.shape().copy(row, to.shape(), to_row);
-        self.give_back(from);
+        self.release_row(from);
     }
 
     /// A leaf's pages, as places and whereabouts.
@@ -518,11 +521,11 @@ impl Leaves {
     }
 
     /// A leaf's pages, in any order.
-    pub(super) fn pages(&self, id: LeafId) -> impl Iterator<Item = (Key, u32)> + '_ {
+    pub(super) fn pages(&self, id: LeafId) -> impl Iterator<Item = (StoredKey, u32)> + '_ {
         let (_, row) = self.row(id);
         let object = u64::from(row[OBJECT_HIGH]) << 32 | u64::from(row[OBJECT_LOW]);
         self.places(id).map(move |(place, packed)| {
-            let key = Key {
+            let key = StoredKey {
                 pool: row[POOL],
                 object: ObjectId(object),
                 index: PageIndex(row[EXTENT] * EXTENT_PAGES + place),
@@ -534,8 +537,8 @@ impl Leaves {
     pub(super) fn bytes(&self) -> usize {
         let lists = self.partial.iter().map(Vec::capacity).sum::<usize>() + self.empty.capacity();
         lists * size_of::<u32>()
-            + self.facts.capacity() * size_of::<PlateFacts>()
-            + self.plates.capacity() * size_of::<Plate>()
+            + self.facts.capacity() * size_of::<SlabState>()
+            + self.slabs.capacity() * size_of::<LeafSlab>()
     }
 }
 
@@ -547,7 +550,7 @@ mod tests {
 
     use super::*;
 
-    /// Many leaves that grow and shrink together, each beside a map.
+    /// Many leaves grow and shrink together, each beside a map.
     fn many_leaves_are_many_maps(steps: Vec<(u32, u32, bool)>) {
         let mut leaves = Leaves::default();
         let mut ids: Vec<Option<LeafId>> = vec![None; LEAVES as usize];
@@ -567,9 +570,9 @@ mod tests {
                 _ => continue,
             };
             match changed {
-                Changed::Stays => {}
-                Changed::Moved(to) => *id = Some(to),
-                Changed::Ended(left) => {
+                LeafChange::Stays => {}
+                LeafChange::Moved(to) => *id = Some(to),
+                LeafChange::Ended(left) => {
                     assert_eq!(known.values().collect::<Vec<_>>(), [&left]);
                     known.clear();
                     *id = None;
@@ -592,16 +595,16 @@ mod tests {
 
     const LEAVES: u32 = 90;
 
-    fn key(leaf: u32) -> Key {
-        Key {
+    fn key(leaf: u32) -> StoredKey {
+        StoredKey {
             pool: 3,
             object: ObjectId(1 << 40 | u64::from(leaf)),
             index: PageIndex(leaf * EXTENT_PAGES),
         }
     }
 
-    /// Bytes a page of a leaf with so many pages in the shape, rows that a plate has no room for left out.
-    fn bytes_per_page(shape: Shape, pages: usize) -> usize {
+    /// Bytes per page of a leaf with this many pages in the shape, without the space that rows leave in a slab.
+    fn bytes_per_page(shape: LeafShape, pages: usize) -> usize {
         shape.words() * size_of::<u32>() / pages
     }
 

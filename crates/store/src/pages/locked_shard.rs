@@ -1,40 +1,40 @@
-//! One page under its shard's lock: what put, get and flush do with it.
+//! One page under its shard's lock, with the operations on it.
 
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
 
-use super::Pages;
+use super::PageStore;
 use super::arrivals::Arrivals;
-use super::directory::{Standing, Whereabouts, has_room};
-use super::frame_source::{FrameSource, NO_POOL, PutAttempt, Shortage, Terms};
-use super::holdings::Holdings;
-use super::pools::{Pool, Space};
-use super::shard::{Shard, Spare};
-use super::to_remove::PIECE;
-use crate::api::{Get, Put, PutRefused, SampledUse};
-use crate::arena::{Blank, Block, PageKind};
-use crate::eviction::Page;
-use crate::frames::{EXTENT_PAGES, Key};
+use super::directory::{DirectoryPosition, Whereabouts, try_reserve};
+use super::frame_source::{FrameSearch, FrameSource, NO_POOL, PutAttempt, Shortage};
+use super::pending_removal::PIECE;
+use super::pools::{Pool, SpillSpace};
+use super::shard::{Shard, SpareFrame};
+use super::tenant_pages::TenantPages;
+use crate::api::{GetOutcome, PutOutcome, PutRefused, SampledUse};
+use crate::arena::{Block, PageKind, UnwrittenPage};
+use crate::eviction::PageRef;
+use crate::frames::{EXTENT_PAGES, StoredKey};
 use crate::frames::{FrameId, QueueId};
+use crate::pinned_thread::PinnedThread;
 use crate::tenants::Tenant;
-use crate::thread::Thread;
 
 /// A page of a pool whose shard is locked.
 pub(super) struct LockedShard<'a> {
-    pub(super) pages: &'a Pages,
+    pub(super) pages: &'a PageStore,
     pub(super) owner: &'a Tenant,
-    pub(super) holdings: &'a Holdings,
-    /// The handle; none where a dead pool's pages are removed.
+    pub(super) tenant_pages: &'a TenantPages,
+    /// The pool's handle. `None` while a dead pool's pages are removed.
     pub(super) id: Option<PoolId>,
     pub(super) pool: Pool,
     pub(super) object: u64,
-    pub(super) key: Key,
+    pub(super) key: StoredKey,
     pub(super) shard: MutexGuard<'a, Shard>,
     pub(super) now: Second,
-    pub(super) luck: u64,
-    pub(super) worker: &'a dyn Thread,
+    pub(super) random: u64,
+    pub(super) worker: &'a dyn PinnedThread,
 }
 
 impl LockedShard<'_> {
@@ -59,54 +59,54 @@ impl LockedShard<'_> {
     /// Whether the page is on disk only.
     pub(super) fn is_on_disk(&self) -> bool {
         let may_be = self.pool.kind() == PageKind::Persistent;
-        may_be && matches!(self.look(), Standing::OnDisk(_))
+        may_be && matches!(self.locate(), DirectoryPosition::OnDisk(_))
     }
 
-    /// Where the page is, or else where it would be.
-    fn look(&self) -> Standing {
-        self.shard.look(&self.pages.frames, self.object, self.key)
+    /// Finds where the page is, or where it would go.
+    fn locate(&self) -> DirectoryPosition {
+        self.shard.locate(&self.pages.frames, self.object, self.key)
     }
 
     fn hash(&self) -> u64 {
         self.pages.seed.page_of(self.object, self.key.index)
     }
 
-    /// Has the processor fetch what a put will touch.
-    pub(super) fn expect_put(&self) {
+    /// Prefetches what a put will touch.
+    pub(super) fn prefetch_put(&self) {
         self.shard
-            .expect(&self.pages.frames, self.pool.kind(), self.hash());
+            .prefetch(&self.pages.frames, self.pool.kind(), self.hash());
     }
 
-    pub(super) fn count_put(&mut self, put: Put) {
+    pub(super) fn count_put(&mut self, put: PutOutcome) {
         self.shard.tally.count_put(put);
         let hash = self.hash();
         self.shard.sample(hash, SampledUse::Put);
     }
 
-    /// Puts the page. Whoever unlocks its shard has what came settled first.
-    pub(super) fn put<'b, F: FnOnce(&mut Blank<'_>)>(
+    /// Puts the page. The caller publishes the arrivals before it unlocks the shard.
+    pub(super) fn put<'b, F: FnOnce(&mut UnwrittenPage<'_>)>(
         &mut self,
-        terms: Terms,
+        search: FrameSearch,
         arrivals: &mut Arrivals<'_>,
         fill: F,
     ) -> PutAttempt<'b, F>
     where
         Self: 'b,
     {
-        let mut standing = self.look();
-        if let Standing::Here(frame) = standing {
+        let mut position = self.locate();
+        if let DirectoryPosition::Here(frame) = position {
             if self.is_valid(frame) {
                 return PutAttempt::Done(self.replace(frame, arrivals, fill));
             }
             self.flush_quietly();
-            standing = self.look();
+            position = self.locate();
         }
-        let is_known = matches!(standing, Standing::OnDisk(_));
-        if !is_known && self.holdings.is_frozen() {
-            return PutAttempt::Done(Put::Refused(PutRefused::Frozen));
+        let is_known = matches!(position, DirectoryPosition::OnDisk(_));
+        if !is_known && self.tenant_pages.is_frozen() {
+            return PutAttempt::Done(PutOutcome::Refused(PutRefused::Frozen));
         }
         let age = self.shard.directory.age();
-        let spare = match self.frame(terms, arrivals) {
+        let spare = match self.frame(search, arrivals) {
             FrameSource::Tenant(spare) => spare,
             FrameSource::NewBlock => {
                 let owner = self.pages.tenants.get(self.owner.id);
@@ -115,27 +115,27 @@ impl LockedShard<'_> {
                     PutAttempt::Lacks(block, fill)
                 });
             }
-            FrameSource::Unasked => return PutAttempt::Lacks(Shortage::Frame, fill),
+            FrameSource::NotSearched => return PutAttempt::Lacks(Shortage::Frame, fill),
             FrameSource::Nowhere => {
                 // R-P3: the old page must not outlive a put that failed.
                 self.flush();
-                return PutAttempt::Done(Put::Refused(self.why_nowhere()));
+                return PutAttempt::Done(PutOutcome::Refused(self.why_nowhere()));
             }
         };
         let frame = spare.frame();
         if self.shard.directory.age() != age {
-            standing = self.look();
+            position = self.locate();
         }
-        if let Err(refused) = self.store(frame, standing, arrivals, fill) {
-            return PutAttempt::Done(Put::Refused(refused));
+        if let Err(refused) = self.store(frame, position, arrivals, fill) {
+            return PutAttempt::Done(PutOutcome::Refused(refused));
         }
         let put = match spare {
-            _ if is_known => Put::Replaced,
-            Spare::Free(_) => Put::Stored,
-            Spare::FreedAhead(_) | Spare::Displaced(_) => Put::Displaced,
+            _ if is_known => PutOutcome::Replaced,
+            SpareFrame::Free(_) => PutOutcome::Stored,
+            SpareFrame::FreedAhead(_) | SpareFrame::Displaced(_) => PutOutcome::Displaced,
         };
-        if !matches!(spare, Spare::Displaced(_)) {
-            arrivals.note(frame);
+        if !matches!(spare, SpareFrame::Displaced(_)) {
+            arrivals.record(frame);
         }
         PutAttempt::Done(put)
     }
@@ -147,13 +147,13 @@ impl LockedShard<'_> {
         }
     }
 
-    /// Writes over a page that is there.
+    /// Overwrites a page that is there.
     fn replace(
         &mut self,
         frame: FrameId,
         arrivals: &mut Arrivals<'_>,
-        fill: impl FnOnce(&mut Blank<'_>),
-    ) -> Put {
+        fill: impl FnOnce(&mut UnwrittenPage<'_>),
+    ) -> PutOutcome {
         arrivals.write(frame, self.pool.kind(), fill);
         match self.pool.kind() {
             PageKind::Ephemeral => {
@@ -168,53 +168,58 @@ impl LockedShard<'_> {
                 self.shard.kept.requeue(&self.pages.frames, frame);
             }
         }
-        Put::Replaced
+        PutOutcome::Replaced
     }
 
-    /// Puts a new page, or one that was on disk only, into a frame.
+    /// Puts a page that is new or on disk only into a frame.
     fn store(
         &mut self,
         frame: FrameId,
-        standing: Standing,
+        position: DirectoryPosition,
         arrivals: &mut Arrivals<'_>,
-        fill: impl FnOnce(&mut Blank<'_>),
+        fill: impl FnOnce(&mut UnwrittenPage<'_>),
     ) -> Result<(), PutRefused> {
         let kind = self.pool.kind();
-        // Entered first: there may be no place on disk for it.
+        // A persistent page is linked first, because there may be no place on disk for it.
         if kind == PageKind::Persistent {
-            self.keep(frame, standing)?;
+            self.link_persistent(frame, position)?;
         }
         arrivals.write(frame, kind, fill);
-        // Entered last: what was written is on its way to memory meanwhile, and whoever unlocks has to wait for that.
+        // An ephemeral page is linked last. Its bytes are on their way to memory meanwhile, and an unlock has to wait
+        // for that.
         if kind == PageKind::Ephemeral {
-            self.enter(frame, standing);
+            self.link_ephemeral(frame, position);
         }
         Ok(())
     }
 
     /// Links an ephemeral page's frame.
-    fn enter(&mut self, frame: FrameId, standing: Standing) {
+    fn link_ephemeral(&mut self, frame: FrameId, position: DirectoryPosition) {
         self.pages.frames.get(frame).set_key(self.key);
-        self.place(frame, standing);
+        self.set_whereabouts(frame, position);
         self.pages.stamp(frame);
         let page = page(self.pages, frame, self.hash(), self.now);
         self.shard.eviction.admit(page);
-        if let Some(pages) = self.shard.came() {
-            self.pages.tell_clock(pages);
+        if let Some(pages) = self.shard.count_arrival() {
+            self.pages.advance_clock(pages);
         }
     }
 
-    /// Links a persistent page's frame, with a place on disk for it.
-    fn keep(&mut self, frame: FrameId, standing: Standing) -> Result<(), PutRefused> {
+    /// Links a persistent page's frame and finds a place on disk for it.
+    fn link_persistent(
+        &mut self,
+        frame: FrameId,
+        position: DirectoryPosition,
+    ) -> Result<(), PutRefused> {
         let frames = &self.pages.frames;
-        let number = match standing {
-            Standing::OnDisk(number) => {
+        let number = match position {
+            DirectoryPosition::OnDisk(number) => {
                 let facts = self.shard.rows.get_mut(number);
                 facts.sequence = facts.sequence.wrapping_add(1);
                 number
             }
             _ => {
-                let slot = self.space().and_then(|space| space.take());
+                let slot = self.space().and_then(|space| space.allocate());
                 let Some(slot) = slot else {
                     self.shard.push_free(frames, frame, PageKind::Persistent);
                     return Err(PutRefused::SpillFull);
@@ -224,41 +229,41 @@ impl LockedShard<'_> {
         };
         frames.get(frame).set_key(self.key);
         frames.get(frame).set_note(number);
-        self.place(frame, standing);
+        self.set_whereabouts(frame, position);
         self.shard.kept.push(frames, frame);
         Ok(())
     }
 
-    /// Has the directory say that the page is in a frame.
-    fn place(&mut self, frame: FrameId, standing: Standing) {
+    /// Makes the directory say that the page is in a frame.
+    fn set_whereabouts(&mut self, frame: FrameId, position: DirectoryPosition) {
         let frames = &self.pages.frames;
         let (key, object, here) = (self.key, self.object, Whereabouts::Here(frame));
-        match standing {
-            Standing::OnDisk(number) => {
+        match position {
+            DirectoryPosition::OnDisk(number) => {
                 let on_disk = Whereabouts::OnDisk(number);
                 self.shard.set(frames, object, key, on_disk, here);
             }
-            _ => self.shard.add(frames, object, key, standing, here),
+            _ => self.shard.add(frames, object, key, position, here),
         }
     }
 
-    pub(super) fn space(&self) -> Option<Arc<Space>> {
+    pub(super) fn space(&self) -> Option<Arc<SpillSpace>> {
         self.pages.pools.space(self.pool.base)
     }
 
-    /// Goes on to another page of the object.
-    pub(super) fn turn_to(&mut self, index: u32) {
+    /// Moves on to another page of the object.
+    pub(super) fn move_to(&mut self, index: u32) {
         self.key.index = PageIndex(index);
     }
 
-    /// Has the processor fetch the page while another is copied: what it fetches by itself ends with each page.
-    pub(super) fn expect(&self) {
+    /// Prefetches the page while another is copied. The processor's own prefetching ends at each page.
+    pub(super) fn prefetch(&self) {
         if let Some(Whereabouts::Here(frame)) = self.shard.directory.guess(self.object, self.key) {
-            self.pages.frames.expect_next_page(frame);
+            self.pages.frames.prefetch_next_page(frame);
         }
     }
 
-    pub(super) fn get(&mut self, visit: impl FnOnce(&[u8])) -> Get {
+    pub(super) fn get(&mut self, visit: impl FnOnce(&[u8])) -> GetOutcome {
         let hash = self.hash();
         self.shard.tally.gets.bump();
         let what = match self.pool.is_exclusive() {
@@ -267,57 +272,57 @@ impl LockedShard<'_> {
         };
         self.shard.sample(hash, what);
         if self.pool.is_exclusive() {
-            self.shard.expect_ghost(hash);
-            return self.take(hash, visit);
+            self.shard.prefetch_ghost(hash);
+            return self.hit_exclusive(hash, visit);
         }
         let at = self.shard.find(&self.pages.frames, self.object, self.key);
         match at {
-            None => Get::Miss,
+            None => GetOutcome::Miss,
             Some(Whereabouts::Here(frame)) if self.is_valid(frame) => {
-                self.pages.frames.expect_page(frame);
-                self.hit(frame, visit);
-                Get::Hit
+                self.pages.frames.prefetch_page(frame);
+                self.hit_keeping(frame, visit);
+                GetOutcome::Hit
             }
             Some(Whereabouts::Here(_)) => {
                 self.flush_quietly();
-                Get::Miss
+                GetOutcome::Miss
             }
-            Some(Whereabouts::OnDisk(number)) => self.read(number, visit),
+            Some(Whereabouts::OnDisk(number)) => self.read_spilled(number, visit),
         }
     }
 
-    /// A page of an exclusive pool was asked for: it leaves.
-    fn take(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> Get {
+    /// Serves a get of an exclusive pool: the page leaves.
+    fn hit_exclusive(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> GetOutcome {
         let pages = self.pages;
         let (object, key) = (self.object, self.key);
         let at = self.shard.remove_to_read(&pages.frames, object, key);
         let Some(Whereabouts::Here(frame)) = at else {
             self.shard.eviction.miss(hash);
-            return Get::Miss;
+            return GetOutcome::Miss;
         };
         let page = page(pages, frame, hash, self.now);
         if !self.is_valid(frame) {
-            self.shard.eviction.lose(page);
-            return Get::Miss;
+            self.shard.eviction.drop_with_block(page);
+            return GetOutcome::Miss;
         }
         self.shard.tally.hits.bump();
         let block = pages.arena.block(pages.frames.block(frame));
-        block.hit(self.now, self.luck);
-        pages.frames.expect_neighbours(frame);
+        block.hit(self.now, self.random);
+        pages.frames.prefetch_neighbours(frame);
         visit(pages.bytes(frame));
         pages.lose(frame);
-        self.shard.eviction.take(page);
+        self.shard.eviction.hit_exclusive(page);
         pages.free(&mut self.shard, frame, PageKind::Ephemeral);
-        Get::Hit
+        GetOutcome::Hit
     }
 
-    /// A page that is here was asked for.
-    fn hit(&mut self, frame: FrameId, visit: impl FnOnce(&[u8])) {
+    /// Serves a get that leaves the page.
+    fn hit_keeping(&mut self, frame: FrameId, visit: impl FnOnce(&[u8])) {
         self.shard.tally.hits.bump();
         let pages = self.pages;
         let page = page(pages, frame, self.hash(), self.now);
         let block = pages.arena.block(pages.frames.block(frame));
-        block.hit(self.now, self.luck);
+        block.hit(self.now, self.random);
         match self.pool.kind() {
             PageKind::Ephemeral => {
                 pages.stamp(frame);
@@ -328,45 +333,45 @@ impl LockedShard<'_> {
         visit(pages.bytes(frame));
     }
 
-    /// A persistent page that is on disk only was asked for. While the disk is read the shard is not locked, and no
+    /// Serves a get of a persistent page that is on disk only. While the disk is read, the shard is not locked and no
     /// block is held back.
-    fn read(&mut self, number: u32, visit: impl FnOnce(&[u8])) -> Get {
+    fn read_spilled(&mut self, number: u32, visit: impl FnOnce(&[u8])) -> GetOutcome {
         let Some(space) = self.space() else {
-            return Get::Failed;
+            return GetOutcome::Failed;
         };
         let mut page = vec![0; self.pages.page_bytes()];
         loop {
             let facts = self.shard.rows.get(number);
             let (worker, mut read) = (self.worker, Ok(()));
             MutexGuard::unlocked(&mut self.shard, || {
-                worker.aside(&mut || read = space.spill.read(facts.slot, &mut page));
+                worker.run_unpinned(&mut || read = space.spill.read(facts.slot, &mut page));
             });
             if !self.id.is_some_and(|id| self.pages.pools.is_alive(id)) {
-                return Get::NoPool; // ended while the disk was read
+                return GetOutcome::NoPool; // ended while the disk was read
             }
             match self.shard.find(&self.pages.frames, self.object, self.key) {
-                // Nobody changed it meanwhile, so this is the page.
+                // Nobody changed the page meanwhile, so these are its bytes.
                 Some(Whereabouts::OnDisk(again))
                     if again == number && self.shard.rows.get(again).sequence == facts.sequence =>
                 {
                     if read.is_err() {
-                        return Get::Failed;
+                        return GetOutcome::Failed;
                     }
                     self.shard.tally.hits.bump();
                     visit(&page);
-                    return Get::Hit;
+                    return GetOutcome::Hit;
                 }
                 Some(Whereabouts::OnDisk(again)) if again == number => {}
-                Some(Whereabouts::OnDisk(_)) | None => return Get::Miss,
+                Some(Whereabouts::OnDisk(_)) | None => return GetOutcome::Miss,
                 Some(Whereabouts::Here(frame)) => {
-                    self.hit(frame, visit);
-                    return Get::Hit;
+                    self.hit_keeping(frame, visit);
+                    return GetOutcome::Hit;
                 }
             }
         }
     }
 
-    /// Removes the page, wherever it is. Needs no memory and waits for nothing (R-F3).
+    /// Removes the page, wherever it is. It needs no memory and waits for nothing (R-F3).
     pub(super) fn flush(&mut self) {
         let hash = self.hash();
         self.shard.sample(hash, SampledUse::Flush);
@@ -376,7 +381,7 @@ impl LockedShard<'_> {
         }
     }
 
-    /// Removes the page without counting it. Says whether it was there.
+    /// Removes the page without counting it. Returns whether it was there.
     fn flush_quietly(&mut self) -> bool {
         let frames = &self.pages.frames;
         let (object, key) = (self.object, self.key);
@@ -394,7 +399,7 @@ impl LockedShard<'_> {
                         let page = page(self.pages, frame, self.hash(), self.now);
                         match valid {
                             true => self.shard.eviction.forget(page),
-                            false => self.shard.eviction.lose(page),
+                            false => self.shard.eviction.drop_with_block(page),
                         }
                     }
                 }
@@ -417,17 +422,17 @@ impl LockedShard<'_> {
         }
     }
 
-    /// Flushes a part of the object; says where the next begins.
+    /// Flushes a part of the object. Returns where the next part begins.
     pub(super) fn flush_part(
         &mut self,
         from: u32,
-        found: &mut Vec<(Key, Whereabouts)>,
+        found: &mut Vec<(StoredKey, Whereabouts)>,
     ) -> Option<u32> {
         found.clear();
         let mut next = Some(from);
         while let Some(from) = next
             && found.len() < PIECE
-            && has_room(found, EXTENT_PAGES as usize)
+            && try_reserve(found, EXTENT_PAGES as usize)
         {
             let keys = self.shard.keys(&self.pages.frames);
             let directory = &self.shard.directory;
@@ -441,8 +446,8 @@ impl LockedShard<'_> {
     }
 }
 
-fn page(pages: &Pages, frame: FrameId, hash: u64, now: Second) -> Page<'_> {
-    Page {
+fn page(pages: &PageStore, frame: FrameId, hash: u64, now: Second) -> PageRef<'_> {
+    PageRef {
         frames: &pages.frames,
         frame,
         hash,

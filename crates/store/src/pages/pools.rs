@@ -1,51 +1,51 @@
-//! The table of pools: which handles are good, for whom, and what they promise.
+//! The table of pools: which handles are valid, for which tenant, and with which flags.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use sublet_types::{PoolFlags, PoolId, TenantId, Windows};
+use sublet_types::{PoolFlags, PoolId, TenantId, WindowEviction};
 
-use crate::api::{PoolError, Spill, TENANTS_MAX};
+use crate::api::{CreatePoolError, Spill, TENANTS_MAX};
 use crate::arena::PageKind;
 use crate::frames::POOLS_MAX;
 
 pub(crate) struct Pools {
-    places: Box<[Place]>,
+    entries: Box<[PoolEntry]>,
     vacant: Mutex<Vec<u32>>,
-    /// Pools that were made, ever.
+    /// The number of pools ever made.
     made: AtomicU64,
-    /// Places from here on were never used.
+    /// Slots from here on were never used.
     end: AtomicUsize,
-    /// How many each tenant has.
+    /// The number of pools of each tenant.
     by_tenant: Box<[AtomicU32]>,
 }
 
-/// A place in the table.
-struct Place {
-    /// Generation, tenant and flags in one word, so that a look at it is never half old.
+/// A slot of the table.
+struct PoolEntry {
+    /// Generation, tenant and flags in one word, so that a read is consistent.
     word: AtomicU64,
-    /// Which of all pools that were made it is. Places are used again, so that they say nothing of that.
+    /// The pool's number among all pools ever made. Slots are reused, so they do not tell it.
     made: AtomicU64,
-    /// The pool itself: another place, for a handle on a shared pool.
+    /// The slot of the pool itself. A handle on a shared pool has another slot than the pool.
     base: AtomicU32,
-    space: RwLock<Option<Arc<Space>>>,
+    space: RwLock<Option<Arc<SpillSpace>>>,
 }
 
 const ALIVE: u64 = 1;
 const PERSISTENT: u64 = 2;
 const SHARED: u64 = 4;
 const KEEPING: u64 = 8;
-/// Its windows leave whole.
+/// A flag: the pool's windows leave whole.
 const WHOLE: u64 = 16;
 
 /// A pool that a handle leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pool {
-    /// The place under which its pages are kept.
+    /// The slot under which its pages are kept.
     pub(crate) base: u32,
     pub(crate) flags: PoolFlags,
-    /// Who its pages are charged to.
+    /// The tenant that is charged for its pages.
     pub(crate) owner: TenantId,
 }
 
@@ -75,14 +75,14 @@ fn word(generation: u32, tenant: TenantId, flags: PoolFlags) -> u64 {
 
 impl Pools {
     pub(crate) fn new() -> Pools {
-        let place = |_| Place {
+        let place = |_| PoolEntry {
             word: AtomicU64::new(0),
             made: AtomicU64::new(0),
             base: AtomicU32::new(0),
             space: RwLock::new(None),
         };
         Pools {
-            places: (0..POOLS_MAX).map(place).collect(),
+            entries: (0..POOLS_MAX).map(place).collect(),
             vacant: Mutex::new((0..POOLS_MAX as u32).rev().collect()),
             made: AtomicU64::new(0),
             end: AtomicUsize::new(0),
@@ -96,10 +96,10 @@ impl Pools {
         tenant: TenantId,
         flags: PoolFlags,
         base: Option<u32>,
-        space: Option<Arc<Space>>,
-    ) -> Result<PoolId, PoolError> {
-        let slot = self.vacant.lock().pop().ok_or(PoolError::TooMany)?;
-        let place = &self.places[slot as usize];
+        space: Option<Arc<SpillSpace>>,
+    ) -> Result<PoolId, CreatePoolError> {
+        let slot = self.vacant.lock().pop().ok_or(CreatePoolError::TooMany)?;
+        let place = &self.entries[slot as usize];
         *place.space.write() = space;
         place.base.store(base.unwrap_or(slot), Ordering::Relaxed);
         let made = self.made.fetch_add(1, Ordering::Relaxed);
@@ -113,9 +113,9 @@ impl Pools {
         Ok(PoolId { slot, generation })
     }
 
-    /// The pool of a handle, if it is this tenant's and alive.
+    /// The pool of a handle, if it belongs to this tenant and is alive.
     pub(crate) fn check(&self, id: PoolId, tenant: TenantId) -> Option<Pool> {
-        let place = self.places.get(id.slot as usize)?;
+        let place = self.entries.get(id.slot as usize)?;
         let word = place.word.load(Ordering::Acquire);
         if !is_alive(word, id) || tenant_of(word) != tenant {
             return None;
@@ -123,7 +123,7 @@ impl Pools {
         let base = place.base.load(Ordering::Relaxed);
         let owner = match base == id.slot {
             true => tenant,
-            false => tenant_of(self.places[base as usize].word.load(Ordering::Acquire)),
+            false => tenant_of(self.entries[base as usize].word.load(Ordering::Acquire)),
         };
         Some(Pool {
             base,
@@ -132,22 +132,22 @@ impl Pools {
         })
     }
 
-    /// Whether a handle is still good. To be asked again under a shard's lock: whoever ends a pool goes through all
-    /// shards after its handle is dead, so that nothing is put behind its back.
+    /// Whether a handle is still valid. Ask again under a shard's lock. A thread that ends a pool visits all shards
+    /// after the handle is dead, so that nothing is put behind its back.
     pub(crate) fn is_alive(&self, id: PoolId) -> bool {
-        let word = self.places[id.slot as usize].word.load(Ordering::Acquire);
+        let word = self.entries[id.slot as usize].word.load(Ordering::Acquire);
         is_alive(word, id)
     }
 
-    /// Says what leaves with a page of a pool that is evicted.
-    pub(crate) fn set_windows(&self, id: PoolId, windows: Windows) {
-        let Some(place) = self.places.get(id.slot as usize) else {
+    /// Sets what leaves with a page of a pool that is evicted.
+    pub(crate) fn set_windows(&self, id: PoolId, windows: WindowEviction) {
+        let Some(place) = self.entries.get(id.slot as usize) else {
             return;
         };
         let set = |word| match windows {
             _ if !is_alive(word, id) => None,
-            Windows::Pages => Some(word & !WHOLE),
-            Windows::Whole => Some(word | WHOLE),
+            WindowEviction::Pages => Some(word & !WHOLE),
+            WindowEviction::Whole => Some(word | WHOLE),
         };
         let _ = place
             .word
@@ -155,16 +155,16 @@ impl Pools {
     }
 
     /// What leaves with a page of a pool that is evicted.
-    pub(crate) fn windows(&self, base: u32) -> Windows {
-        match self.places[base as usize].word.load(Ordering::Relaxed) & WHOLE {
-            0 => Windows::Pages,
-            _ => Windows::Whole,
+    pub(crate) fn windows(&self, base: u32) -> WindowEviction {
+        match self.entries[base as usize].word.load(Ordering::Relaxed) & WHOLE {
+            0 => WindowEviction::Pages,
+            _ => WindowEviction::Whole,
         }
     }
 
-    /// Ends a handle: no use of it that begins from now on succeeds. Says whether it was alive.
+    /// Ends a handle. No use of it that begins from now on succeeds. Returns whether it was alive.
     pub(crate) fn end(&self, id: PoolId) -> bool {
-        let Some(place) = self.places.get(id.slot as usize) else {
+        let Some(place) = self.entries.get(id.slot as usize) else {
             return false;
         };
         let next = u64::from(id.generation.wrapping_add(1)) << 32;
@@ -179,33 +179,33 @@ impl Pools {
         ended.is_ok()
     }
 
-    /// Has the place of an ended handle used again. Only when none of its pages is left.
+    /// Lets the slot of an ended handle be reused. Call it only when none of its pages is left.
     pub(crate) fn vacate(&self, slot: u32) {
-        *self.places[slot as usize].space.write() = None;
+        *self.entries[slot as usize].space.write() = None;
         self.vacant.lock().push(slot);
     }
 
     /// The spill file of a pool.
-    pub(crate) fn space(&self, base: u32) -> Option<Arc<Space>> {
-        self.places[base as usize].space.read().clone()
+    pub(crate) fn space(&self, base: u32) -> Option<Arc<SpillSpace>> {
+        self.entries[base as usize].space.read().clone()
     }
 
-    /// How many pools a tenant has, handles on shared ones among them.
+    /// The number of a tenant's pools, including handles on shared ones.
     pub(crate) fn count(&self, tenant: TenantId) -> u32 {
         self.by_tenant[usize::from(tenant.0)].load(Ordering::Relaxed)
     }
 
-    /// Every living pool of a tenant, handles on shared ones among them, in the order in which they were made.
+    /// Every living pool of a tenant, including handles on shared ones, in the order in which they were made.
     pub(crate) fn of_tenant(&self, tenant: TenantId) -> Vec<(PoolId, Pool)> {
         let own = self.all().filter(|(_, whose, _)| *whose == tenant);
         let mut own: Vec<(PoolId, Pool)> = own.map(|(id, _, pool)| (id, pool)).collect();
-        own.sort_by_key(|(id, _)| self.places[id.slot as usize].made.load(Ordering::Relaxed));
+        own.sort_by_key(|(id, _)| self.entries[id.slot as usize].made.load(Ordering::Relaxed));
         own
     }
 
-    /// Every living pool of every tenant, and whose it is, in the order of places.
+    /// Every living pool of every tenant, with its tenant, in the order of slots.
     pub(crate) fn all(&self) -> impl Iterator<Item = (PoolId, TenantId, Pool)> {
-        let used = &self.places[..self.end.load(Ordering::Acquire)];
+        let used = &self.entries[..self.end.load(Ordering::Acquire)];
         used.iter().enumerate().filter_map(|(slot, place)| {
             let word = place.word.load(Ordering::Acquire);
             let id = PoolId {
@@ -234,31 +234,31 @@ fn flags_of(word: u64) -> PoolFlags {
     }
 }
 
-/// A spill file, and which of its slots are taken.
-pub(crate) struct Space {
+/// A spill file, and which of its slots are in use.
+pub(crate) struct SpillSpace {
     pub(crate) spill: Arc<dyn Spill>,
-    slots: Mutex<Slots>,
+    slots: Mutex<FreeSlots>,
 }
 
-struct Slots {
+struct FreeSlots {
     vacant: Vec<u32>,
-    /// Slots from here on were never taken.
+    /// Slots from here on were never used.
     next: u32,
 }
 
-impl Space {
-    pub(crate) fn new(spill: Arc<dyn Spill>) -> Space {
-        Space {
+impl SpillSpace {
+    pub(crate) fn new(spill: Arc<dyn Spill>) -> SpillSpace {
+        SpillSpace {
             spill,
-            slots: Mutex::new(Slots {
+            slots: Mutex::new(FreeSlots {
                 vacant: Vec::new(),
                 next: 0,
             }),
         }
     }
 
-    /// Takes a slot; `None` if all are taken.
-    pub(crate) fn take(&self) -> Option<u32> {
+    /// Takes a slot. `None` if all are in use.
+    pub(crate) fn allocate(&self) -> Option<u32> {
         let mut slots = self.slots.lock();
         if let Some(slot) = slots.vacant.pop() {
             return Some(slot);
@@ -273,7 +273,7 @@ impl Space {
         Some(slot)
     }
 
-    /// Gives a slot back. Needs no memory: there was room for it when it was taken.
+    /// Gives a slot back. It needs no memory, because room for it was made when it was taken.
     pub(crate) fn give_back(&self, slot: u32) {
         self.slots.lock().vacant.push(slot);
     }
@@ -313,15 +313,15 @@ mod tests {
         let pools = Pools::new();
         let id = pools.add(ANN, PoolFlags::default(), None, None);
         let id = id.expect("a place");
-        assert_eq!(pools.windows(id.slot), Windows::Pages);
-        pools.set_windows(id, Windows::Whole);
-        assert_eq!(pools.windows(id.slot), Windows::Whole);
+        assert_eq!(pools.windows(id.slot), WindowEviction::Pages);
+        pools.set_windows(id, WindowEviction::Whole);
+        assert_eq!(pools.windows(id.slot), WindowEviction::Whole);
         let pool = pools.check(id, ANN).expect("alive");
         assert_eq!(pool.flags, PoolFlags::default());
         pools.end(id);
-        assert_eq!(pools.windows(id.slot), Windows::Pages);
-        pools.set_windows(id, Windows::Whole);
-        assert_eq!(pools.windows(id.slot), Windows::Pages);
+        assert_eq!(pools.windows(id.slot), WindowEviction::Pages);
+        pools.set_windows(id, WindowEviction::Whole);
+        assert_eq!(pools.windows(id.slot), WindowEviction::Pages);
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
             };
             assert_eq!(pools.check(id, ANN), None);
             assert!(!pools.end(id));
-            pools.set_windows(id, Windows::Whole);
+            pools.set_windows(id, WindowEviction::Whole);
         }
     }
 
@@ -345,6 +345,6 @@ mod tests {
             assert!(pools.add(ANN, PoolFlags::default(), None, None).is_ok());
         }
         let one_more = pools.add(ANN, PoolFlags::default(), None, None);
-        assert!(matches!(one_more, Err(PoolError::TooMany)));
+        assert!(matches!(one_more, Err(CreatePoolError::TooMany)));
     }
 }

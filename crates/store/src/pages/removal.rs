@@ -1,53 +1,53 @@
-//! Removing all pages of a pool, or of objects: a piece at a time, so that whoever does it can do other things between.
+//! Removes all pages of a pool or of objects, one piece at a time, so that the caller can do other things in between.
 
 use sublet_types::{ObjectId, PageIndex, PoolId};
 
-use super::Pages;
-use super::desk::{Desk, FoundPages};
+use super::PageStore;
 use super::locked_shard::LockedShard;
+use super::page_access::{FoundPages, PageAccess};
+use super::pending_removal::{PIECE, Removal, RemovalWork};
 use super::pools::Pool;
-use super::to_remove::{PIECE, Removal, What};
-use crate::frames::Key;
+use crate::frames::StoredKey;
 
-/// Bytes of directories that are looked through in one piece.
+/// Bytes of directories that are searched in one piece.
 const LOOKED_AT: u64 = 256 << 10;
 
-impl Pages {
-    /// Nothing is left to be removed: has the places of ended handles used again.
+impl PageStore {
+    /// Ends a removal with nothing left: the slots of ended handles become free.
     pub(crate) fn end_removal(&self, removal: &mut Removal) {
         let ended = removal.ended.iter_mut().filter_map(Option::take);
         ended.for_each(|slot| self.pools.vacate(slot));
     }
 }
 
-impl Desk<'_> {
-    /// Removes some of the pages that its tenant is charged for. Says whether there are more.
+impl PageAccess<'_> {
+    /// Removes some of the pages that its tenant is charged for. Returns whether there are more.
     pub(crate) fn remove_some(&self, removal: &mut Removal, room: &mut FoundPages) -> bool {
-        self.remove_piece(&mut removal.what, room)
+        self.remove_piece(&mut removal.work, room)
     }
 
-    fn remove_piece(&self, what: &mut What, room: &mut FoundPages) -> bool {
+    fn remove_piece(&self, what: &mut RemovalWork, room: &mut FoundPages) -> bool {
         match what {
-            What::Nothing => false,
-            What::Pool { pool, found, next } if found.is_empty() => {
-                let (shards, mut looked_at) = (self.pages.holdings(self.tenant).shards(), 0);
+            RemovalWork::Nothing => false,
+            RemovalWork::Pool { pool, found, next } if found.is_empty() => {
+                let (shards, mut looked_at) = (self.pages.tenant_pages(self.tenant).shards(), 0);
                 while found.is_empty() && looked_at < LOOKED_AT {
                     let Some(shard) = shards.get(*next) else {
                         return false;
                     };
                     looked_at += shard.lock().directory.bytes();
-                    let is_of_pool = |key: Key| key.pool == pool.base;
+                    let is_of_pool = |key: StoredKey| key.pool == pool.base;
                     *found = self.pages.keys_of(self.tenant, *next, is_of_pool);
                     *next += 1;
                 }
                 true
             }
-            What::Pool { pool, found, .. } => {
+            RemovalWork::Pool { pool, found, .. } => {
                 let piece = found.len().saturating_sub(PIECE);
                 self.flush_keys(*pool, found.drain(piece..));
                 true
             }
-            What::Objects {
+            RemovalWork::Objects {
                 pool,
                 begun,
                 others,
@@ -63,7 +63,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Flushes a piece of an object, from an index on. Says where the next begins.
+    /// Flushes a piece of an object, from an index on. Returns where the next piece begins.
     pub(super) fn flush_some(
         &self,
         pool: PoolId,
@@ -71,29 +71,29 @@ impl Desk<'_> {
         from: u32,
         room: &mut FoundPages,
     ) -> Option<u32> {
-        let mut open = self.open(pool, object, PageIndex(0))?;
+        let mut open = self.lock_page(pool, object, PageIndex(0))?;
         open.flush_part(from, &mut room.0)
     }
 
-    /// Flushes pages of one shard, whose pool may be ended.
-    fn flush_keys(&self, pool: Pool, keys: impl Iterator<Item = Key>) {
-        let holdings = self.pages.holdings(self.tenant);
+    /// Flushes pages of one shard. Their pool may have ended.
+    fn flush_keys(&self, pool: Pool, keys: impl Iterator<Item = StoredKey>) {
+        let tenant_pages = self.pages.tenant_pages(self.tenant);
         let mut keys = keys.peekable();
         let Some(first) = keys.peek().copied() else {
             return;
         };
-        let object_of = |key: Key| self.pages.seed.object(key.pool, key.object);
+        let object_of = |key: StoredKey| self.pages.seed.object(key.pool, key.object);
         let mut open = LockedShard {
             pages: self.pages,
             owner: self.tenant,
-            holdings,
+            tenant_pages,
             id: None,
             pool,
             object: object_of(first),
             key: first,
-            shard: holdings.shard(object_of(first)).lock(),
+            shard: tenant_pages.shard(object_of(first)).lock(),
             now: self.now,
-            luck: self.luck,
+            random: self.random,
             worker: self.worker,
         };
         for key in keys {

@@ -1,22 +1,22 @@
 //! Persistent pages' places on disk.
 //!
-//! A persistent page has a slot of its pool's spill file from its put on, so that shrinking always finds a
-//! place for it. A slot has a sequence number and at most one write in flight: whoever replaces or flushes
-//! the page meanwhile raises the sequence, and the writer then knows that what it wrote is out of date.
+//! A persistent page gets a slot of its pool's spill file when it is put, so that shrinking always finds a place for
+//! it. A slot has a sequence number and at most one write in flight. A thread that replaces or flushes the page
+//! meanwhile raises the sequence. The writer then knows that what it wrote is stale.
 
-use crate::frames::Key;
+use crate::frames::StoredKey;
 
 /// One persistent page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    pub(super) key: Key,
-    /// Its place in the spill file, in pages.
+    pub(super) key: StoredKey,
+    /// Its slot in the spill file, in pages.
     pub(super) slot: u32,
-    /// Raised with each change.
+    /// A number that each change raises.
     pub(super) sequence: u32,
-    /// Its slot is being written.
+    /// Whether its slot is being written.
     pub(super) writing: bool,
-    /// It was flushed while its slot was being written: the writer gives the slot back.
+    /// It was flushed while its slot was being written. The writer gives the slot back.
     pub(super) doomed: bool,
 }
 
@@ -28,8 +28,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// A place for a new page.
-    pub(super) fn add(&mut self, key: Key, slot: u32) -> u32 {
+    /// Adds a row for a new page.
+    pub(super) fn add(&mut self, key: StoredKey, slot: u32) -> u32 {
         let mut page = Row {
             key,
             slot,
@@ -39,14 +39,14 @@ impl Rows {
         };
         match self.vacant.pop() {
             Some(number) => {
-                // A sequence goes on, so that whoever still reads for the one before sees that it is gone.
+                // The sequence continues, so that a thread that still reads for the page before sees that it is gone.
                 page.sequence = self.pages[number as usize].sequence.wrapping_add(1);
                 self.pages[number as usize] = page;
                 number
             }
             None => {
                 self.pages.push(page);
-                // Who flushes needs no memory.
+                // A flush needs no memory, so make room for it now.
                 let room = self.pages.capacity() - self.vacant.len();
                 self.vacant.reserve_exact(room);
                 self.pages.len() as u32 - 1
@@ -54,7 +54,7 @@ impl Rows {
         }
     }
 
-    pub(super) fn key(&self, number: u32) -> Key {
+    pub(super) fn key(&self, number: u32) -> StoredKey {
         self.pages[number as usize].key
     }
 
@@ -66,7 +66,7 @@ impl Rows {
         &mut self.pages[number as usize]
     }
 
-    /// Forgets a page. The slot that can be given back now, if nobody is writing it.
+    /// Removes a page. Returns the slot if it can be given back now, because nobody is writing it.
     pub(super) fn forget(&mut self, number: u32) -> Option<u32> {
         let page = &mut self.pages[number as usize];
         page.sequence = page.sequence.wrapping_add(1);
@@ -78,18 +78,18 @@ impl Rows {
         Some(page.slot)
     }
 
-    /// Hears that a write has ended. Whether the page is still as it was when the write began, or the
-    /// slot that can be given back.
-    pub(super) fn written(&mut self, number: u32, sequence: u32) -> Written {
+    /// Records that a write has ended. Returns whether the page is still as it was when the write began, or the slot
+    /// that can be given back.
+    pub(super) fn finish_write(&mut self, number: u32, sequence: u32) -> WriteOutcome {
         let page = &mut self.pages[number as usize];
         page.writing = false;
         if page.doomed {
             self.vacant.push(number);
-            return Written::Doomed(page.slot);
+            return WriteOutcome::Doomed(page.slot);
         }
         match page.sequence == sequence {
-            true => Written::Current,
-            false => Written::Outdated,
+            true => WriteOutcome::Current,
+            false => WriteOutcome::Outdated,
         }
     }
 
@@ -99,13 +99,13 @@ impl Rows {
     }
 }
 
-/// What a write that has ended is worth.
+/// The outcome of a write that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteOutcome {
     /// The slot holds the page.
     Current,
     /// The page was replaced meanwhile.
     Outdated,
-    /// The page was flushed meanwhile; this slot is free.
+    /// The page was flushed meanwhile. This slot is free.
     Doomed(u32),
 }

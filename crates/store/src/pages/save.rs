@@ -1,54 +1,57 @@
-//! What pages say in a save: a tenant's pools, and every persistent page in them exactly once (R-M1, R-M2, R-M4).
+//! The pages' part of a save: a tenant's pools, and every persistent page in them exactly once (R-M1, R-M2, R-M4).
 //!
-//! Ephemeral pages are not in it: they may vanish at any time. A save is applied to pools of its own, and these take effect
-//! only when its end was read and every sum held; else they are ended again.
+//! Ephemeral pages are not in it, because they may vanish at any time. A restore makes pools of its own. They take
+//! effect only when the end was read and every checksum held. Otherwise they are ended again.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 
 use sublet_types::{FileVersion, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
-use super::Pages;
+use super::PageStore;
 use super::directory::Whereabouts;
 use super::pools::Pool;
 use crate::api::{PoolEnded, RestoreError, SaveFacts, SavedGrants, SavedLimits, SavedPool};
-use crate::frames::Key;
-use crate::save::{Exporter, Fields, Importer};
+use crate::frames::StoredKey;
+use crate::pinned_thread::PinnedThread;
+use crate::save::{Exporter, FieldReader, Importer};
 use crate::tenants::Tenant;
-use crate::thread::Thread;
 
-/// What a pool takes in a head.
+/// Bytes of a pool in a head.
 const POOL_BYTES: usize = 21;
 
-/// What stands between a page's mark and its bytes.
+/// Bytes between a page's mark and its content.
 const PAGE_KEY_BYTES: usize = 16;
 
-/// Pools in a save, at the most.
+/// The most pools in a save.
 const POOLS_MAX: u32 = crate::frames::POOLS_MAX as u32;
 
 const PERSISTENT: u8 = 1;
 const SHARED: u8 = 2;
 const KEEPING: u8 = 4;
 
-/// What a save says of its tenant before the pages come.
+/// What a save says about its tenant before the pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct SaveHead {
     pub(crate) frozen: bool,
     pub(crate) grants: SavedGrants,
     pub(crate) pools: Vec<SavedPool>,
 }
 
-impl Head {
-    /// The pool of a page. Only persistent ones have pages in a save.
+impl SaveHead {
+    /// The pool of a page. Only persistent pools have pages in a save.
     pub(crate) fn pool_of(&self, page: &LoadedPage) -> Result<SavedPool, RestoreError> {
         let mut pools = self.pools.iter();
         let pool = pools.find(|pool| pool.number == page.pool && pool.flags.persistent);
         pool.copied().ok_or(RestoreError::UnknownPool(page.pool))
     }
 
-    /// A head whose sum holds, from behind its pages' size on. What it says and this version does not know comes from a
-    /// newer one.
-    fn import(fields: &mut Fields<'_>, version: FileVersion) -> Result<Head, RestoreError> {
+    /// Reads a head whose checksum holds, from after the page size on. A value that this version does not know comes
+    /// from a newer one.
+    fn import(
+        fields: &mut FieldReader<'_>,
+        version: FileVersion,
+    ) -> Result<SaveHead, RestoreError> {
         let frozen = fields.known(|byte| match byte {
             0 => Some(false),
             1 => Some(true),
@@ -64,7 +67,7 @@ impl Head {
             }
             pools.push(pool);
         }
-        Ok(Head {
+        Ok(SaveHead {
             frozen,
             grants,
             pools,
@@ -91,8 +94,8 @@ fn export_pool(pool: &SavedPool, head: &mut Vec<u8>) {
     head.extend_from_slice(&pool.shared.map_or(0, |name| name.0).to_le_bytes());
 }
 
-/// A pool, whose flags, and its name beside them, mean something here.
-fn import_pool(fields: &mut Fields<'_>) -> Result<SavedPool, RestoreError> {
+/// Reads a pool, and checks that its flags and name make sense.
+fn import_pool(fields: &mut FieldReader<'_>) -> Result<SavedPool, RestoreError> {
     let (number, flags_at) = (fields.u32(), fields.at());
     let bits = fields.u8();
     let flags = PoolFlags {
@@ -124,8 +127,11 @@ pub(crate) struct Loader<R> {
 }
 
 impl<R: Read> Loader<R> {
-    /// Reads the head. `page_bytes` is what the store's pages have.
-    pub(crate) fn begin(input: R, page_bytes: usize) -> Result<(Loader<R>, Head), RestoreError> {
+    /// Reads the head. `page_bytes` is the page size of the store.
+    pub(crate) fn begin(
+        input: R,
+        page_bytes: usize,
+    ) -> Result<(Loader<R>, SaveHead), RestoreError> {
         let (mut importer, version, mut bytes) = Importer::begin(input)?;
         let theirs = importer.read_u32(&mut bytes)?;
         if theirs as usize != page_bytes {
@@ -139,7 +145,7 @@ impl<R: Read> Loader<R> {
         }
         importer.read(&mut bytes, pools as usize * POOL_BYTES)?;
         importer.check(&bytes)?;
-        let head = Head::import(&mut Fields::after(&bytes, from), version)?;
+        let head = SaveHead::import(&mut FieldReader::after(&bytes, from), version)?;
         let loader = Loader {
             importer,
             page_bytes,
@@ -147,12 +153,12 @@ impl<R: Read> Loader<R> {
         Ok((loader, head))
     }
 
-    /// The next page, or nothing when the end was read and all sums held.
+    /// Reads the next page. Returns `None` after the end if all checksums held.
     pub(crate) fn page(&mut self) -> Result<Option<LoadedPage>, RestoreError> {
         let record = self.importer.page(PAGE_KEY_BYTES + self.page_bytes)?;
         Ok(record.map(|mut record| {
             let bytes = record.split_off(1 + PAGE_KEY_BYTES);
-            let mut fields = Fields::after(&record, 1);
+            let mut fields = FieldReader::after(&record, 1);
             LoadedPage {
                 pool: fields.u32(),
                 object: ObjectId(fields.u64()),
@@ -162,13 +168,13 @@ impl<R: Read> Loader<R> {
         }))
     }
 
-    /// The page that was read last was there already.
+    /// The error for a page that was read before.
     pub(crate) fn repeated(&self) -> RestoreError {
         self.importer.repeated(PAGE_KEY_BYTES + self.page_bytes)
     }
 }
 
-/// Reads a save to its end without keeping anything of it.
+/// Reads a save to its end and keeps nothing of it.
 pub(crate) fn check(input: impl Read, page_bytes: usize) -> Result<SaveFacts, RestoreError> {
     let (mut loader, head) = Loader::begin(input, page_bytes)?;
     while let Some(page) = loader.page()? {
@@ -181,55 +187,59 @@ pub(crate) fn check(input: impl Read, page_bytes: usize) -> Result<SaveFacts, Re
     })
 }
 
-/// Writes with nothing held still: it may take its time.
-struct Patient<'a, W, A> {
+/// Writes without a pin, so that the write may take its time.
+struct UnpinnedWriter<'a, W, A> {
     out: W,
-    aside: &'a A,
+    thread: &'a A,
 }
 
-impl<W: Write, A: Thread> Write for Patient<'_, W, A> {
+impl<W: Write, A: PinnedThread> Write for UnpinnedWriter<'_, W, A> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut written = Ok(0);
-        self.aside.aside(&mut || written = self.out.write(bytes));
+        self.thread
+            .run_unpinned(&mut || written = self.out.write(bytes));
         written
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let mut flushed = Ok(());
-        self.aside.aside(&mut || flushed = self.out.flush());
+        self.thread.run_unpinned(&mut || flushed = self.out.flush());
         flushed
     }
 }
 
-impl Pages {
-    /// Writes a tenant's pools and persistent pages. Best while it is frozen: what is put meanwhile may be in it or not.
-    /// Where bytes are waited for, `aside` lets go of the pin, and no shard is locked. Fails with [`PoolEnded`] where a persistent pool ends
-    /// meanwhile: what was written has some of its pages.
+impl PageStore {
+    /// Writes a tenant's pools and persistent pages. Freeze the tenant first; otherwise pages that are put meanwhile
+    /// may or may not be in the save. While the output blocks, `thread` is unpinned and no shard is locked.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolEnded`] if a persistent pool ends meanwhile. The output then has some of its pages.
     pub(crate) fn export(
         &self,
         tenant: &Tenant,
-        aside: &impl Thread,
+        thread: &impl PinnedThread,
         out: impl Write,
     ) -> io::Result<u64> {
         let pools = self.pools.of_tenant(tenant.id);
-        let patient = Patient { out, aside };
+        let patient = UnpinnedWriter { out, thread };
         let mut exporter = Exporter::begin(patient, |head| self.export_head(tenant, &pools, head))?;
-        let pool_of = |key: Key| {
+        let pool_of = |key: StoredKey| {
             let mut pools = pools.iter();
             let pool = pools.find(|(id, pool)| id.slot == key.pool && pool.flags.persistent);
             pool.map(|(id, _)| *id)
         };
         let is_wanted = |key| pool_of(key).is_some_and(|pool| self.pools.is_alive(pool));
-        for shard in 0..self.holdings(tenant).shards().len() {
+        for shard in 0..self.tenant_pages(tenant).shards().len() {
             let mut keys = self.keys_of(tenant, shard, is_wanted);
-            // The directory gives them in the order of its hashes. A restore that enters them so into one that grows, under
-            // hashes that are alike, finds each place taken and passes all that came before.
+            // The directory yields them in the order of its hashes. A restore into a growing directory with similar
+            // hashes would then find each place taken and pass all pages before it.
             keys.sort_unstable_by_key(|key| (key.pool, key.object.0, key.index.0));
             for key in keys {
                 let Some(pool) = pool_of(key) else {
                     continue;
                 };
-                let Some(bytes) = self.copy_of(tenant, aside, shard, pool, key)? else {
+                let Some(bytes) = self.copy_of(tenant, thread, shard, pool, key)? else {
                     continue; // flushed or ended meanwhile
                 };
                 exporter.page(|record| {
@@ -248,9 +258,9 @@ impl Pages {
         exporter.end()
     }
 
-    /// What the head says of a tenant behind the version.
+    /// Writes what the head says about a tenant, after the version.
     fn export_head(&self, tenant: &Tenant, pools: &[(PoolId, Pool)], head: &mut Vec<u8>) {
-        let (settings, holdings) = (tenant.settings(), self.holdings(tenant));
+        let (settings, tenant_pages) = (tenant.settings(), self.tenant_pages(tenant));
         let limits = SavedLimits {
             weight: settings.weight,
             floor: settings.floor,
@@ -261,14 +271,14 @@ impl Pages {
             .filter_map(|(id, pool)| self.saved_as(*id, pool.flags));
         let saved: Vec<SavedPool> = saved.collect();
         head.extend_from_slice(&(self.page_bytes() as u32).to_le_bytes());
-        head.push(u8::from(holdings.is_frozen()));
-        SavedGrants::export(holdings.eviction().chosen, &limits, head);
+        head.push(u8::from(tenant_pages.is_frozen()));
+        SavedGrants::export(tenant_pages.eviction().chosen, &limits, head);
         head.extend_from_slice(&(saved.len() as u32).to_le_bytes());
         saved.iter().for_each(|pool| export_pool(pool, head));
     }
 
-    /// A pool as a file knows it. Nothing of a shared one that is no sharer's: its pages are nobody's to take along, and
-    /// who leaves it meanwhile has no more part in it.
+    /// A pool as a file describes it. A shared pool without a sharer is left out, because its pages belong to nobody. A
+    /// tenant that leaves it meanwhile has no part in it any more.
     fn saved_as(&self, id: PoolId, flags: PoolFlags) -> Option<SavedPool> {
         let shared = self.shared_name(id);
         (flags.shared == shared.is_some()).then_some(SavedPool {
@@ -278,14 +288,14 @@ impl Pages {
         })
     }
 
-    /// The keys of a shard for which `is_wanted`.
+    /// The keys of a shard for which `is_wanted` holds.
     pub(crate) fn keys_of(
         &self,
         tenant: &Tenant,
         shard: usize,
-        is_wanted: impl Fn(Key) -> bool,
-    ) -> Vec<Key> {
-        let shard = self.holdings(tenant).shards()[shard].lock();
+        is_wanted: impl Fn(StoredKey) -> bool,
+    ) -> Vec<StoredKey> {
+        let shard = self.tenant_pages(tenant).shards()[shard].lock();
         let mut keys = Vec::new();
         shard.directory.visit(&shard.keys(&self.frames), |key, _| {
             if is_wanted(key) {
@@ -295,19 +305,19 @@ impl Pages {
         keys
     }
 
-    /// A persistent page's bytes, wherever it is; nothing where it is not any more, or where its pool was ended: the
-    /// pool's place may be another's by then.
+    /// A persistent page's bytes, wherever it is. `None` if it is gone or its pool was ended; the pool's slot may be
+    /// another's by then.
     fn copy_of(
         &self,
         tenant: &Tenant,
-        aside: &impl Thread,
+        thread: &impl PinnedThread,
         shard: usize,
         pool: PoolId,
-        key: Key,
+        key: StoredKey,
     ) -> io::Result<Option<Vec<u8>>> {
-        let shard = &self.holdings(tenant).shards()[shard];
+        let shard = &self.tenant_pages(tenant).shards()[shard];
         let object = self.seed.object(key.pool, key.object);
-        // What was read from the disk, and of which state of the page.
+        // The bytes that were read from the disk, and the state of the page that they belong to.
         let mut read: Option<(u32, u32, io::Result<Vec<u8>>)> = None;
         loop {
             let (number, facts) = {
@@ -332,11 +342,11 @@ impl Pages {
             };
             let mut page = vec![0; self.page_bytes()];
             let mut done = Ok(());
-            aside.aside(&mut || done = space.spill.read(facts.slot, &mut page));
+            thread.run_unpinned(&mut || done = space.spill.read(facts.slot, &mut page));
             read = Some((number, facts.sequence, done.map(|()| page)));
         }
     }
 }
 
-/// Which pool of this store stands for a pool of a save.
-pub(crate) type Renumbered = std::collections::HashMap<u32, PoolId>;
+/// The pool of this store that stands for a pool of a save.
+pub(crate) type RestoredPoolIds = std::collections::HashMap<u32, PoolId>;

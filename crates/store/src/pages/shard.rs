@@ -1,60 +1,63 @@
-//! A shard: some of a tenant's objects, under one lock.
+//! A shard: some of a tenant's objects under one lock.
 
 use std::sync::Arc;
 
 use sublet_types::Second;
 
-use super::directory::{Directory, Keys, Standing, Whereabouts};
-use super::freed_ahead::Ahead;
+use super::directory::{Directory, DirectoryPosition, KeyLookup, Whereabouts};
+use super::freed_ahead::FreedAhead;
 use super::rows::Rows;
 use super::shard_debt::ShardDebt;
-use super::shards_with_spare::{ShardsWithSpare, Stock};
-use super::tally::Tally;
+use super::shards_with_spare::{ShardsWithSpare, StockLevel};
+use super::tally::ShardTally;
 use crate::api::{SAMPLE_ONE_IN, SampledUse};
-use crate::arena::{Line, PageKind};
-use crate::eviction::{Eviction, Page};
-use crate::frames::{FrameId, Frames, Queue, QueueId};
-use crate::frames::{Key, Seed};
-use crate::notes::{Notes, Room};
+use crate::arena::{PageKind, PrefetchAddress};
+use crate::eviction::{Eviction, PageRef};
+use crate::frames::{FrameId, FrameQueue, FrameTable, QueueId};
+use crate::frames::{HashSeed, StoredKey};
+use crate::sample_log::{NoteAllocation, SampleLog};
 
-/// Sampled uses that wait to be drained, at the most, in each of the places that they are kept in.
+/// The most sampled uses that wait in each place of the log.
 const SAMPLES_MAX: usize = 1 << 16;
 
-/// Pages that come to a shard before it tells the arena's clock of them, and evictions before it tells of its oldest.
-const TOLD_AT_ONCE: u32 = 16;
+/// Pages that arrive in a shard before it advances the arena's clock. Also evictions before it reports its oldest page.
+const REPORT_EVERY: u32 = 16;
 
-/// Puts of a shard without a frame, of which one asks whether another tenant should give way.
-pub(super) const ASKS_ONE_IN: u32 = 64;
+/// Of this many puts without a frame in a shard, one asks whether another tenant should give way.
+pub(super) const ASK_ONE_IN: u32 = 64;
 
-/// Free frames of one kind with which a shard has some to spare: so many, or one in so many of its frames where that is fewer.
-const RICH: u32 = 32;
-const RICH_ONE_IN: u32 = 16;
+/// The number of free frames of one kind from which a shard has some to spare. If one in [`SPARE_ONE_IN`] of its frames
+/// is fewer, that many suffice.
+const SPARE_MIN: u32 = 32;
+const SPARE_ONE_IN: u32 = 16;
 
-/// It has not any more when it has less than one in so many of them.
-const POOR_ONE_IN: u32 = 4;
+/// The shard has none to spare any more when it has less than this fraction of the frames that it advertised.
+const SPARE_LOST_ONE_IN: u32 = 4;
 
-/// What a shard is told of as.
+/// What a shard has advertised to its siblings.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    /// That it has free frames.
+struct AdvertisedStock {
+    /// Whether it advertises free frames.
     has_some: bool,
-    /// That it had so many that it could spare some; none where it is not.
+    /// The number of free frames at which it advertised some to spare. 0 if it does not.
     spare_from: u32,
 }
 
-/// A frame that a shard can spare, by how it came to be free.
-pub(super) enum Spare {
+/// A frame that a shard can spare, by how it became free.
+pub(super) enum SpareFrame {
     Free(FrameId),
-    /// Free since a page of the tenant was evicted ahead, as if it went now.
+    /// A page of the tenant was evicted ahead, which counts as if it went now.
     FreedAhead(FrameId),
-    /// A page of the tenant went for it. Its block counts it as taken still.
+    /// A page of the tenant was displaced. Its block still counts the frame as taken.
     Displaced(FrameId),
 }
 
-impl Spare {
+impl SpareFrame {
     pub(super) fn frame(&self) -> FrameId {
         match self {
-            Spare::Free(frame) | Spare::FreedAhead(frame) | Spare::Displaced(frame) => *frame,
+            SpareFrame::Free(frame)
+            | SpareFrame::FreedAhead(frame)
+            | SpareFrame::Displaced(frame) => *frame,
         }
     }
 }
@@ -64,72 +67,75 @@ pub(crate) struct Shard {
     pub(super) directory: Directory,
     pub(super) eviction: Box<dyn Eviction>,
     /// Frames without a page, by kind.
-    pub(super) free: [Queue; 2],
-    /// Those of the ephemeral ones that were evicted ahead of puts.
-    pub(super) ahead: Ahead,
-    /// Which shards of the tenant have free frames; what this one is told of as, by kind.
+    pub(super) free: [FrameQueue; 2],
+    /// Of the ephemeral ones, those that were evicted ahead of puts.
+    pub(super) ahead: FreedAhead,
+    /// Which shards of the tenant have free frames, and what this one has advertised, by kind.
     with_spare: Arc<ShardsWithSpare>,
-    told: [Told; 2],
-    /// What it owes the others where pages have to go.
+    advertised: [AdvertisedStock; 2],
+    /// What it owes the other shards when pages have to go.
     pub(super) debt: ShardDebt,
-    /// Persistent pages here, the longest unused last.
-    pub(super) kept: Queue,
+    /// Persistent pages in frames, the longest unused last.
+    pub(super) kept: FrameQueue,
     /// Persistent pages that have a place on disk.
     pub(super) rows: Rows,
-    pub(super) tally: Tally,
-    /// What happens to a sample of the tenant's pages.
-    samples: Arc<Notes<SampledUse>>,
-    /// Pages that came since it told the arena's clock, at the most [`TOLD_AT_ONCE`].
+    pub(super) tally: ShardTally,
+    /// A log of what happens to a sample of the tenant's pages.
+    samples: Arc<SampleLog<SampledUse>>,
+    /// Pages that arrived since it last advanced the arena's clock. At most [`REPORT_EVERY`].
     fresh: u32,
     /// Puts that found no frame, since the start.
     wanting: u32,
-    /// Evictions when it told what goes next.
-    told_at: u64,
-    /// Whether nobody gave way when it asked last, though its tenant is below its floor: floors that do not fit together are
-    /// cut.
+    /// The count of evictions at the last report of what goes next.
+    reported_at: u64,
+    /// Whether nobody gave way when it last asked, though its tenant is below its floor. Floors that do not fit
+    /// together are cut.
     asked_in_vain: bool,
 }
 
 impl Shard {
     pub(super) fn new(
         number: u8,
-        seed: Seed,
+        seed: HashSeed,
         eviction: Box<dyn Eviction>,
         with_spare: Arc<ShardsWithSpare>,
-        samples: Arc<Notes<SampledUse>>,
-        tally: Tally,
+        samples: Arc<SampleLog<SampledUse>>,
+        tally: ShardTally,
     ) -> Shard {
         Shard {
             number,
             directory: Directory::new(seed),
             eviction,
-            free: [Queue::new(QueueId::FREE), Queue::new(QueueId::FREE)],
-            ahead: Ahead::default(),
+            free: [
+                FrameQueue::new(QueueId::FREE),
+                FrameQueue::new(QueueId::FREE),
+            ],
+            ahead: FreedAhead::default(),
             with_spare,
-            told: [Told::default(); 2],
+            advertised: [AdvertisedStock::default(); 2],
             debt: ShardDebt::default(),
-            kept: Queue::new(QueueId::KEPT),
+            kept: FrameQueue::new(QueueId::KEPT),
             rows: Rows::default(),
             tally,
             samples,
             fresh: 0,
             wanting: 0,
-            told_at: 0,
+            reported_at: 0,
             asked_in_vain: false,
         }
     }
 
-    /// Has another eviction from now on.
+    /// Replaces the eviction.
     pub(super) fn set_eviction(
         &mut self,
         eviction: Box<dyn Eviction>,
-        frames: &Frames,
+        frames: &FrameTable,
         now: Second,
     ) {
         let mut before = std::mem::replace(&mut self.eviction, eviction);
         while let Some(frame) = before.victim(frames, now) {
             let hash = frames.hash(frame);
-            self.eviction.admit(Page {
+            self.eviction.admit(PageRef {
                 frames,
                 frame,
                 hash,
@@ -138,45 +144,46 @@ impl Shard {
         }
     }
 
-    /// Counts a put without a frame. Says whether it is the one that asks whether another tenant should give way.
+    /// Counts a put without a frame. Returns whether this is one that asks whether another tenant should give way.
     pub(super) fn is_time_to_ask(&mut self) -> bool {
-        let is_time = self.wanting.is_multiple_of(ASKS_ONE_IN);
+        let is_time = self.wanting.is_multiple_of(ASK_ONE_IN);
         self.wanting = self.wanting.wrapping_add(1);
         self.asked_in_vain &= !is_time;
         is_time
     }
 
-    /// Hears that nobody gave way for its tenant's floor.
-    pub(super) fn note_in_vain(&mut self) {
+    /// Records that nobody gave way for its tenant's floor.
+    pub(super) fn record_asked_in_vain(&mut self) {
         self.asked_in_vain = true;
     }
 
-    /// Whether it need not ask for its tenant's floor, before it is time to.
+    /// Whether it may skip asking for its tenant's floor until it is time again.
     pub(super) fn asked_in_vain(&self) -> bool {
         self.asked_in_vain
     }
 
-    /// Counts a page that came. Says of how many it is time to tell.
-    pub(super) fn came(&mut self) -> Option<u32> {
+    /// Counts a page that arrived. Returns how many to report, if it is time.
+    pub(super) fn count_arrival(&mut self) -> Option<u32> {
         self.fresh += 1;
-        (self.fresh >= TOLD_AT_ONCE).then(|| std::mem::take(&mut self.fresh))
+        (self.fresh >= REPORT_EVERY).then(|| std::mem::take(&mut self.fresh))
     }
 
-    /// Counts from nothing on, for another tenant.
-    pub(super) fn begin_anew(&mut self) {
-        self.tally.begin_anew();
+    /// Resets the counters for another tenant.
+    pub(super) fn reset(&mut self) {
+        self.tally.reset();
         self.debt = ShardDebt::default();
-        (self.told_at, self.wanting, self.asked_in_vain) = (0, 0, false);
+        (self.reported_at, self.wanting, self.asked_in_vain) = (0, 0, false);
     }
 
-    /// Whether it is time to tell what goes next: at the first eviction, and some later.
-    pub(super) fn is_time_to_tell(&mut self) -> bool {
-        let told = self.told_at;
-        let is_time = told == 0 || self.tally.evictions.get() >= told + u64::from(TOLD_AT_ONCE);
-        self.told_at = if is_time {
+    /// Whether it is time to report what goes next: at the first eviction, and then after some more.
+    pub(super) fn is_report_due(&mut self) -> bool {
+        let reported = self.reported_at;
+        let is_time =
+            reported == 0 || self.tally.evictions.get() >= reported + u64::from(REPORT_EVERY);
+        self.reported_at = if is_time {
             self.tally.evictions.get()
         } else {
-            told
+            reported
         };
         is_time
     }
@@ -185,51 +192,53 @@ impl Shard {
         self.number
     }
 
-    /// Takes in a free frame.
-    pub(super) fn push_free(&mut self, frames: &Frames, frame: FrameId, kind: PageKind) {
+    /// Adds a free frame.
+    pub(super) fn push_free(&mut self, frames: &FrameTable, frame: FrameId, kind: PageKind) {
         let free = &mut self.free[kind as usize];
         free.push(frames, frame);
-        let (len, told) = (free.len(), self.told[kind as usize]);
-        if !told.has_some {
-            self.told[kind as usize].has_some = true;
-            self.with_spare.set(Stock::Some, kind, self.number);
+        let (len, advertised) = (free.len(), self.advertised[kind as usize]);
+        if !advertised.has_some {
+            self.advertised[kind as usize].has_some = true;
+            self.with_spare.set(StockLevel::Any, kind, self.number);
         }
-        if told.spare_from == 0 && (len >= RICH || len * RICH_ONE_IN >= self.frames_of(kind)) {
-            self.told[kind as usize].spare_from = len;
-            self.with_spare.set(Stock::Spare, kind, self.number);
+        if advertised.spare_from == 0
+            && (len >= SPARE_MIN || len * SPARE_ONE_IN >= self.frames_of(kind))
+        {
+            self.advertised[kind as usize].spare_from = len;
+            self.with_spare.set(StockLevel::Spare, kind, self.number);
         }
     }
 
-    /// A free frame that was taken out, by how it came to be free.
-    pub(super) fn spared(&mut self, frame: FrameId, kind: PageKind) -> Spare {
+    /// A free frame that was removed, by how it became free.
+    pub(super) fn as_spare(&mut self, frame: FrameId, kind: PageKind) -> SpareFrame {
         let left = self.free[kind as usize].len();
-        match kind == PageKind::Ephemeral && self.ahead.take(left) {
-            true => Spare::FreedAhead(frame),
-            false => Spare::Free(frame),
+        match kind == PageKind::Ephemeral && self.ahead.record_taken(left) {
+            true => SpareFrame::FreedAhead(frame),
+            false => SpareFrame::Free(frame),
         }
     }
 
-    /// Takes out a free frame that is the shard's no longer.
-    pub(super) fn remove_free(&mut self, frames: &Frames, frame: FrameId, kind: PageKind) {
+    /// Removes a free frame that is no longer the shard's.
+    pub(super) fn remove_free(&mut self, frames: &FrameTable, frame: FrameId, kind: PageKind) {
         self.free[kind as usize].remove(frames, frame);
         if kind == PageKind::Ephemeral {
-            self.ahead.bound(self.free[kind as usize].len());
+            self.ahead.cap(self.free[kind as usize].len());
         }
     }
 
-    /// Takes out the free frame that was used last.
-    pub(super) fn pop_free(&mut self, frames: &Frames, kind: PageKind) -> Option<FrameId> {
+    /// Removes the free frame that was used last.
+    pub(super) fn pop_free(&mut self, frames: &FrameTable, kind: PageKind) -> Option<FrameId> {
         let free = &mut self.free[kind as usize];
         let popped = free.pop_newest(frames);
-        let (len, told) = (free.len(), &mut self.told[kind as usize]);
-        if told.spare_from > 0 && len * POOR_ONE_IN < told.spare_from {
-            told.spare_from = 0;
-            self.with_spare.clear(Stock::Spare, kind, self.number);
+        let (len, advertised) = (free.len(), &mut self.advertised[kind as usize]);
+        if advertised.spare_from > 0 && len * SPARE_LOST_ONE_IN < advertised.spare_from {
+            advertised.spare_from = 0;
+            self.with_spare.clear(StockLevel::Spare, kind, self.number);
         }
-        // Told when somebody looks in vain: most that are empty have one again soon.
-        if popped.is_none() && told.has_some {
-            told.has_some = false;
-            self.with_spare.clear(Stock::Some, kind, self.number);
+        // Withdraw the advertisement only when a look fails. Most empty shards have a free frame again soon.
+        if popped.is_none() && advertised.has_some {
+            advertised.has_some = false;
+            self.with_spare.clear(StockLevel::Any, kind, self.number);
         }
         popped
     }
@@ -241,37 +250,42 @@ impl Shard {
         }
     }
 
-    /// The next shard of the tenant, from number `from` on, that has such a stock of frames of a kind; but not this one.
-    pub(super) fn sibling_with(&self, stock: Stock, kind: PageKind, from: usize) -> Option<usize> {
+    /// The next other shard of the tenant, from number `from` on, that has such a stock of frames of a kind.
+    pub(super) fn sibling_with(
+        &self,
+        stock: StockLevel,
+        kind: PageKind,
+        from: usize,
+    ) -> Option<usize> {
         self.with_spare.find(stock, kind, from, self.number)
     }
 
-    /// Frames for ephemeral pages that it has.
+    /// The number of its frames for ephemeral pages.
     pub(super) fn frames(&mut self) -> u32 {
         self.eviction.count() + self.free[PageKind::Ephemeral as usize].len()
     }
 
-    /// Has the processor fetch what a put will touch.
-    pub(super) fn expect(&self, frames: &Frames, kind: PageKind, hash: u64) {
+    /// Prefetches what a put will touch.
+    pub(super) fn prefetch(&self, frames: &FrameTable, kind: PageKind, hash: u64) {
         if let Some(frame) = self.next_frame(kind) {
-            frames.expect(frame);
+            frames.prefetch(frame);
         }
-        self.expect_ghost(hash);
+        self.prefetch_ghost(hash);
     }
 
-    /// Has the processor fetch where a page's coming or going is remembered.
-    pub(super) fn expect_ghost(&self, hash: u64) {
+    /// Prefetches where a page's coming or going is remembered.
+    pub(super) fn prefetch_ghost(&self, hash: u64) {
         let line = self.eviction.ghost_line(hash);
-        line.into_iter().for_each(Line::fetch);
+        line.into_iter().for_each(PrefetchAddress::fetch);
     }
 
-    /// Has the processor fetch what leads to a page that will go, and where that is remembered.
-    pub(super) fn expect_to_go(&self, object: u64, key: Key, hash: u64) {
-        self.directory.expect_slot(object, key);
-        self.expect_ghost(hash);
+    /// Prefetches what leads to a page that will go, and where that is remembered.
+    pub(super) fn prefetch_victim(&self, object: u64, key: StoredKey, hash: u64) {
+        self.directory.prefetch_slot(object, key);
+        self.prefetch_ghost(hash);
     }
 
-    /// The frame that the next new page of a kind will probably get: a free one, or else the next victim's.
+    /// The frame that the next new page of a kind will probably get: a free one, or the next victim's.
     pub(super) fn next_frame(&self, kind: PageKind) -> Option<FrameId> {
         let free = self.free[kind as usize].head();
         match kind {
@@ -281,16 +295,26 @@ impl Shard {
     }
 
     /// Where a page is.
-    pub(super) fn find(&self, frames: &Frames, object: u64, key: Key) -> Option<Whereabouts> {
+    pub(super) fn find(
+        &self,
+        frames: &FrameTable,
+        object: u64,
+        key: StoredKey,
+    ) -> Option<Whereabouts> {
         self.directory.get(&self.keys(frames), object, key)
     }
 
-    /// Where a page is, or else where it would be.
-    pub(super) fn look(&self, frames: &Frames, object: u64, key: Key) -> Standing {
-        self.directory.look(&self.keys(frames), object, key)
+    /// Finds where a page is, or where it would go.
+    pub(super) fn locate(
+        &self,
+        frames: &FrameTable,
+        object: u64,
+        key: StoredKey,
+    ) -> DirectoryPosition {
+        self.directory.locate(&self.keys(frames), object, key)
     }
 
-    pub(super) fn keys<'a>(&'a self, frames: &'a Frames) -> ShardKeys<'a> {
+    pub(super) fn keys<'a>(&'a self, frames: &'a FrameTable) -> ShardKeys<'a> {
         ShardKeys {
             frames,
             rows: &self.rows,
@@ -298,26 +322,26 @@ impl Shard {
         }
     }
 
-    /// Adds a page where a look said that it would be. Nothing came or went since.
+    /// Adds a page at the position that `locate` returned. No page may have come or gone since.
     pub(super) fn add(
         &mut self,
-        frames: &Frames,
+        frames: &FrameTable,
         object: u64,
-        key: Key,
-        standing: Standing,
+        key: StoredKey,
+        position: DirectoryPosition,
         to: Whereabouts,
     ) {
         self.count_in(frames, key, to);
         let (directory, keys) = self.parts(frames);
-        directory.add(&keys, object, key, standing, to);
+        directory.add(&keys, object, key, position, to);
     }
 
-    /// Notes that a page has gone from one place to another.
+    /// Records that a page moved.
     pub(super) fn set(
         &mut self,
-        frames: &Frames,
+        frames: &FrameTable,
         object: u64,
-        key: Key,
+        key: StoredKey,
         from: Whereabouts,
         to: Whereabouts,
     ) {
@@ -327,20 +351,25 @@ impl Shard {
         directory.set(&keys, object, key, to);
     }
 
-    /// Forgets where a page is that nobody reads any more. Says where it was.
-    pub(super) fn remove(&mut self, frames: &Frames, object: u64, key: Key) -> Option<Whereabouts> {
+    /// Removes a page that nobody will read. Returns where it was.
+    pub(super) fn remove(
+        &mut self,
+        frames: &FrameTable,
+        object: u64,
+        key: StoredKey,
+    ) -> Option<Whereabouts> {
         let (directory, keys) = self.parts(frames);
         let was = directory.remove(&keys, object, key)?;
         self.count_out(frames, key, was);
         Some(was)
     }
 
-    /// Forgets where a page is that will be read. Says where it was.
+    /// Removes a page that will be read. Returns where it was.
     pub(super) fn remove_to_read(
         &mut self,
-        frames: &Frames,
+        frames: &FrameTable,
         object: u64,
-        key: Key,
+        key: StoredKey,
     ) -> Option<Whereabouts> {
         let (directory, keys) = self.parts(frames);
         let keys = ShardKeys {
@@ -353,22 +382,22 @@ impl Shard {
     }
 
     /// Counts a page for its pool, or among those on disk.
-    fn count_in(&self, frames: &Frames, key: Key, at: Whereabouts) {
+    fn count_in(&self, frames: &FrameTable, key: StoredKey, at: Whereabouts) {
         match at {
-            Whereabouts::Here(_) => frames.of_pools().came(key.pool, self.number),
-            Whereabouts::OnDisk(_) => self.tally.came_on_disk(),
+            Whereabouts::Here(_) => frames.of_pools().count_in(key.pool, self.number),
+            Whereabouts::OnDisk(_) => self.tally.count_to_disk(),
         }
     }
 
-    fn count_out(&self, frames: &Frames, key: Key, was: Whereabouts) {
+    fn count_out(&self, frames: &FrameTable, key: StoredKey, was: Whereabouts) {
         match was {
-            Whereabouts::Here(_) => frames.of_pools().went(key.pool, self.number),
-            Whereabouts::OnDisk(_) => self.tally.left_disk(),
+            Whereabouts::Here(_) => frames.of_pools().count_out(key.pool, self.number),
+            Whereabouts::OnDisk(_) => self.tally.count_off_disk(),
         }
     }
 
-    /// The directory, to be changed, and what tells which page is where.
-    fn parts<'a>(&'a mut self, frames: &'a Frames) -> (&'a mut Directory, ShardKeys<'a>) {
+    /// The directory, for changes, and the lookup of keys.
+    fn parts<'a>(&'a mut self, frames: &'a FrameTable) -> (&'a mut Directory, ShardKeys<'a>) {
         let keys = ShardKeys {
             frames,
             rows: &self.rows,
@@ -377,38 +406,38 @@ impl Shard {
         (&mut self.directory, keys)
     }
 
-    /// Notes a use of a page, if it is one of those that are followed.
+    /// Records a use of a page, if the page is sampled.
     pub(super) fn sample(&mut self, hash: u64, what: SampledUse) {
         if hash.is_multiple_of(SAMPLE_ONE_IN) {
             let room = match what {
-                SampledUse::Flush => Room::There,
-                _ => Room::Taken,
+                SampledUse::Flush => NoteAllocation::Avoided,
+                _ => NoteAllocation::Allowed,
             };
-            self.samples.write(hash, what, room, SAMPLES_MAX);
+            self.samples.record(hash, what, room, SAMPLES_MAX);
         }
     }
 }
 
-/// Which page is where, in one shard.
+/// Tells which page is at a whereabouts, in one shard.
 pub(super) struct ShardKeys<'a> {
-    frames: &'a Frames,
+    frames: &'a FrameTable,
     rows: &'a Rows,
-    /// Whether pages that are found are read then. To fetch one that goes would be in the way of what is written over it.
+    /// Whether pages that are found will be read. Fetching a page that goes would hinder the write over it.
     are_read: bool,
 }
 
-impl Keys for ShardKeys<'_> {
+impl KeyLookup for ShardKeys<'_> {
     #[inline]
-    fn expect(&self, whereabouts: Whereabouts) {
+    fn prefetch(&self, whereabouts: Whereabouts) {
         if self.are_read
             && let Whereabouts::Here(frame) = whereabouts
         {
-            self.frames.expect_page(frame);
+            self.frames.prefetch_page(frame);
         }
     }
 
     #[inline]
-    fn key_at(&self, whereabouts: Whereabouts) -> Key {
+    fn key_at(&self, whereabouts: Whereabouts) -> StoredKey {
         match whereabouts {
             Whereabouts::Here(frame) => self.frames.get(frame).key(),
             Whereabouts::OnDisk(page) => self.rows.key(page),

@@ -1,61 +1,61 @@
-//! Which of a tenant's shards gives the frame for a new page, when a page has to go for it: where each shard has an order of its own. (That of
-//! `adaptive-mq` is one over all shards, and says itself whose turn it is.)
+//! Decides which of a tenant's shards gives the frame for a new page when a page has to go. It applies if each shard
+//! has an order of its own. (The order of `adaptive-mq` spans all shards and chooses itself.)
 //!
-//! All pages of an object are in one shard. Were a shard to displace its own pages only, an object that is new would
-//! never have more frames than its shard had before it came, however cold the others'. So it is as if all of a tenant's
-//! pages stood in one line: of the pages that go, each shard gives as many as it has of the frames. Whoever has
-//! given more than that is overdrawn, and takes the next frame from another that is not.
+//! All pages of an object are in one shard. If a shard displaced its own pages only, a new object would never get more
+//! frames than its shard had before, however cold the other shards' pages. So the shards behave as if all of a tenant's
+//! pages stood in one line. Of the pages that go, each shard gives the same fraction as it has of the frames. A shard
+//! that has given more is overdrawn, and takes the next frame from another that is not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages that a shard gives before it looks again what the others gave, at the most.
+/// The most pages that a shard gives before it checks again what the others gave.
 const UNSETTLED_MAX: u32 = 16;
 
-/// A shard looks when it has given one in so many of its pages.
+/// A shard checks when it has given this fraction of its pages.
 const UNSETTLED_ONE_IN: u32 = 16;
 
-/// A shard may give one in so many of its pages more than it owes: so much is chance.
+/// A shard may give this fraction of its pages more than it owes, because that much is chance.
 const CHANCE_ONE_IN: u32 = 8;
 
-/// What a shard owes the others of its tenant.
+/// What a shard owes the other shards of its tenant.
 #[derive(Debug, Default)]
 pub(super) struct ShardDebt {
-    /// Pages that it gave since it was settled.
+    /// Pages that it gave since it was last settled.
     given: u32,
-    /// It is settled when it has given so many.
+    /// The number of given pages at which it is settled.
     settled_at: u32,
-    /// Pages that the tenant's shards had given together by then.
+    /// Pages that all of the tenant's shards had given by then.
     seen: u64,
-    /// Pages that it has yet to give; less than none where it gave more.
+    /// Pages that it still has to give. Negative if it gave more.
     owed: f64,
     is_overdrawn: bool,
 }
 
-/// A shard's part of what its tenant has for pages, in frames.
+/// A shard's share of its tenant's frames.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct ShardShare {
     pub(super) own: u32,
     pub(super) all: u32,
 }
 
 impl ShardDebt {
-    /// Hears that a page went for a new one, here or elsewhere.
-    pub(super) fn give(&mut self) {
+    /// Records that a page went for a new one, here or in another shard.
+    pub(super) fn record_given(&mut self) {
         self.given += 1;
     }
 
-    /// Whether it has given more than it owes, as of when it was settled.
+    /// Whether it has given more than it owes, as of the last settling.
     pub(super) fn is_overdrawn(&self) -> bool {
         self.is_overdrawn
     }
 
     /// Whether it is time to settle.
-    pub(super) fn are_due(&self) -> bool {
+    pub(super) fn is_settling_due(&self) -> bool {
         self.is_overdrawn || self.given >= self.settled_at
     }
 
-    /// Looks what the others gave. `given` counts what all shards gave.
-    pub(super) fn settle(&mut self, given: &AtomicU64, part: Part) {
+    /// Checks what the others gave. `given` counts the pages that all shards gave.
+    pub(super) fn settle(&mut self, given: &AtomicU64, part: ShardShare) {
         let own = std::mem::take(&mut self.given);
         let all = match own {
             0 => given.load(Ordering::Relaxed),
@@ -64,10 +64,10 @@ impl ShardDebt {
         let since = all.saturating_sub(std::mem::replace(&mut self.seen, all));
         let share = f64::from(part.own) / f64::from(part.all.max(1));
         self.settled_at = (part.own / UNSETTLED_ONE_IN).clamp(1, UNSETTLED_MAX);
-        // As many as that the others may have given, too, and not told yet.
+        // The others may have given as many pages that they have not reported yet.
         let chance = f64::from(part.own / CHANCE_ONE_IN + self.settled_at - 1);
         self.owed += since as f64 * share - f64::from(own);
-        // What is long past is forgiven.
+        // Old debts are forgiven.
         self.owed = self.owed.clamp(-2.0 * chance - 1.0, part.own.into());
         self.is_overdrawn = self.owed < -chance;
     }
@@ -77,16 +77,16 @@ impl ShardDebt {
 mod tests {
     use super::*;
 
-    /// Shards of a tenant as they would be, if each put went by these rules.
-    struct Shards {
+    /// The shards of a tenant as they would be if each put followed these rules.
+    struct TestShards {
         given: AtomicU64,
         debt: Vec<ShardDebt>,
         frames: Vec<u32>,
     }
 
-    impl Shards {
-        fn of(frames: &[u32]) -> Shards {
-            Shards {
+    impl TestShards {
+        fn of(frames: &[u32]) -> TestShards {
+            TestShards {
                 given: AtomicU64::new(0),
                 debt: frames.iter().map(|_| ShardDebt::default()).collect(),
                 frames: frames.to_vec(),
@@ -97,13 +97,13 @@ mod tests {
             let all = self.frames.iter().sum();
             let own = self.frames[shard];
             let debt = &mut self.debt[shard];
-            if debt.are_due() {
-                debt.settle(&self.given, Part { own, all });
+            if debt.is_settling_due() {
+                debt.settle(&self.given, ShardShare { own, all });
             }
             debt.is_overdrawn()
         }
 
-        /// A page comes to a shard, and displaces one. Says whether that was of another.
+        /// Puts a page into a shard, which displaces one. Returns whether the displaced page was of another shard.
         fn put(&mut self, to: usize) -> bool {
             let mut giver = to;
             if self.frames[to] == 0 || self.is_overdrawn(to) {
@@ -112,7 +112,7 @@ mod tests {
                 let owing = has_some.into_iter().find(|n| !self.is_overdrawn(*n));
                 giver = owing.unwrap_or(to);
             }
-            self.debt[giver].give();
+            self.debt[giver].record_given();
             self.frames[giver] -= 1;
             self.frames[to] += 1;
             giver != to
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn who_is_new_grows_at_the_expense_of_who_is_there() {
-        let mut shards = Shards::of(&[1000, 0, 0]);
+        let mut shards = TestShards::of(&[1000, 0, 0]);
         (0..200).for_each(|_| _ = shards.put(1));
         assert!(shards.frames[1] > 150, "{:?}", shards.frames);
         (0..3000).for_each(|_| _ = shards.put(1));
@@ -130,14 +130,14 @@ mod tests {
 
     #[test]
     fn who_puts_as_much_as_he_has_displaces_his_own() {
-        let mut shards = Shards::of(&[1000; 8]);
-        let mut luck = 88_172_645_463_325_252_u64;
+        let mut shards = TestShards::of(&[1000; 8]);
+        let mut random = 88_172_645_463_325_252_u64;
         let mut strange = 0;
         for _ in 0..100_000 {
-            luck ^= luck << 13;
-            luck ^= luck >> 7;
-            luck ^= luck << 17;
-            strange += u32::from(shards.put(luck as usize % 8));
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            strange += u32::from(shards.put(random as usize % 8));
         }
         assert!(strange < 2000, "{strange}");
         assert!(
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn shards_come_to_have_what_they_put() {
-        let mut shards = Shards::of(&[1000, 1000]);
+        let mut shards = TestShards::of(&[1000, 1000]);
         for n in 0..20_000 {
             shards.put(usize::from(n % 4 == 0));
         }

@@ -1,24 +1,24 @@
-//! Shared pools: one pool, several tenants (R-T2, R-T4).
+//! Shared pools: one pool for several tenants (R-T2, R-T4).
 //!
-//! Who may share a pool is said beforehand, by the owner of the host; nobody else may. Its pages are charged
-//! to an account of its own, a get leaves them, and each sharer has a handle. When a sharer leaves, the
-//! objects that it touched last go with it; when the last one leaves, all do. Of a pool with more objects than are
-//! followed everything goes: ephemeral pages may.
+//! The owner of the host decides in advance which tenants may share a pool. Its pages are charged to an account of its
+//! own, a get leaves them, and each sharer has a handle. When a sharer leaves, the objects that it touched last go with
+//! it. When the last one leaves, all objects go. If a pool has more objects than are tracked, everything goes, which
+//! ephemeral pages may.
 
 use std::collections::HashMap;
 
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
-use super::Pages;
-use super::desk::Desk;
+use super::PageStore;
+use super::page_access::PageAccess;
+use super::pending_removal::Removal;
 use super::shared_pools::{SharedPool, SharedPools};
-use super::to_remove::Removal;
-use crate::api::{PageKey, PoolError};
+use crate::api::{CreatePoolError, PageKey};
 
-/// Tenants that may share one pool, at the most.
+/// The most tenants that may share one pool.
 pub const SHARERS_MAX: usize = 256;
 
-/// Objects of one pool that are followed, at the most: 2 MiB of them.
+/// The most objects of one pool that are tracked: 2 MiB of them.
 const TOUCHED_MAX: usize = 1 << 16;
 
 const FLAGS: PoolFlags = PoolFlags {
@@ -27,17 +27,17 @@ const FLAGS: PoolFlags = PoolFlags {
     keeping: true,
 };
 
-impl Pages {
-    /// Allows `members` to share a pool, from now on; `account` is charged for its pages. Who was allowed before and
-    /// is not among them keeps the handles that it has.
+impl PageStore {
+    /// Allows `members` to share a pool from now on and charges `account` for its pages. A tenant that was allowed
+    /// before and is not among them keeps its handles.
     pub(crate) fn allow_sharing(
         &self,
         name: SharedName,
         account: TenantId,
         members: Vec<TenantId>,
-    ) -> Result<(), PoolError> {
+    ) -> Result<(), CreatePoolError> {
         if members.len() > SHARERS_MAX {
-            return Err(PoolError::TooMany);
+            return Err(CreatePoolError::TooMany);
         }
         let mut shared = self.shared.lock();
         let pool = shared.pools.entry(name).or_insert_with(|| SharedPool {
@@ -52,14 +52,18 @@ impl Pages {
         Ok(())
     }
 
-    /// A handle for a tenant on a shared pool.
-    pub(crate) fn join(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, PoolError> {
+    /// Makes a handle for a tenant on a shared pool.
+    pub(crate) fn join(
+        &self,
+        tenant: TenantId,
+        name: SharedName,
+    ) -> Result<PoolId, CreatePoolError> {
         let mut shared = self.shared.lock();
         let SharedPools { pools, of_handle } = &mut *shared;
         let pool = pools
             .get_mut(&name)
             .filter(|pool| pool.members.contains(&tenant))
-            .ok_or(PoolError::NotAllowed)?;
+            .ok_or(CreatePoolError::NotAllowed)?;
         let base = match pool.base {
             Some(base) => base,
             None => self.pools.add(pool.account, FLAGS, None, None)?,
@@ -77,9 +81,9 @@ impl Pages {
         self.shared.lock().of_handle.get(&handle).copied()
     }
 
-    /// Takes a handle out of its pool: the objects that it touched last, and the pool itself if that was the last
+    /// Takes a handle out of its pool. The objects that it touched last go, and the pool itself if that was the last
     /// handle.
-    fn leave(&self, handle: PoolId) -> Option<(PoolId, TenantId, Left)> {
+    fn leave(&self, handle: PoolId) -> Option<(PoolId, TenantId, RemovalScope)> {
         let mut shared = self.shared.lock();
         let name = shared.of_handle.remove(&handle)?;
         let pool = shared.pools.get_mut(&name)?;
@@ -88,45 +92,45 @@ impl Pages {
         if pool.handles.is_empty() {
             pool.base = None;
             pool.forget();
-            return Some((base, pool.account, Left::All));
+            return Some((base, pool.account, RemovalScope::All));
         }
         if pool.lost_track {
             pool.forget();
-            return Some((base, pool.account, Left::Content));
+            return Some((base, pool.account, RemovalScope::Content));
         }
         let own = pool.touched.extract_if(|_, slot| *slot == handle.slot);
         let objects = own.map(|(object, _)| object).collect();
-        Some((base, pool.account, Left::Objects(objects)))
+        Some((base, pool.account, RemovalScope::Objects(objects)))
     }
 }
 
-/// What goes with a sharer.
-enum Left {
+/// What goes when a sharer leaves.
+enum RemovalScope {
     /// These objects.
     Objects(Vec<ObjectId>),
-    /// Every page; the pool stays.
+    /// Every page. The pool stays.
     Content,
     /// The whole pool.
     All,
 }
 
-impl Desk<'_> {
-    /// Has an object of a shared pool followed before a page is put there: else, if who puts it left meanwhile and nobody
-    /// else had touched the object, the page would stay behind.
-    pub(super) fn follow(&self, key: PageKey) {
-        self.touch(key, |touched| {
+impl PageAccess<'_> {
+    /// Begins to track an object of a shared pool before a page is put there. Without that, the page would stay behind
+    /// if its putter left meanwhile and no other sharer had touched the object.
+    pub(super) fn track_object(&self, key: PageKey) {
+        self.update_toucher(key, |touched| {
             touched.entry(key.object).or_insert(key.pool.slot);
         });
     }
 
-    /// Notes who touched an object of a shared pool last.
-    pub(super) fn note_toucher(&self, key: PageKey) {
-        self.touch(key, |touched| {
+    /// Records which handle touched an object of a shared pool last.
+    pub(super) fn record_toucher(&self, key: PageKey) {
+        self.update_toucher(key, |touched| {
             touched.insert(key.object, key.pool.slot);
         });
     }
 
-    fn touch(&self, key: PageKey, note: impl FnOnce(&mut HashMap<ObjectId, u32>)) {
+    fn update_toucher(&self, key: PageKey, note: impl FnOnce(&mut HashMap<ObjectId, u32>)) {
         let pool = self.pages.pools.check(key.pool, self.tenant.id);
         if !pool.is_some_and(|pool| pool.flags.shared) {
             return;
@@ -143,8 +147,8 @@ impl Desk<'_> {
         }
     }
 
-    /// Ends a pool, or a handle on a shared one: from the answer on nothing of it can be had (R-F1), and what it leaves
-    /// is to be removed. Nothing if it was not alive.
+    /// Ends a pool, or a handle on a shared one. Once this returns, no get finds its pages (R-F1). It returns what is
+    /// to be removed, or `None` if the handle was not alive.
     pub(crate) fn end_pool(&self, id: PoolId) -> Option<Removal> {
         let pool = self.pages.pools.check(id, self.tenant.id)?;
         if !self.pages.pools.end(id) {
@@ -163,12 +167,14 @@ impl Desk<'_> {
         };
         let pool = self.pages.pools.check(base, account);
         match (left, pool) {
-            (Left::Objects(objects), _) => Removal::of_objects(account, base, None, objects),
-            (Left::Content, Some(pool)) => Removal::of_pool(account, pool),
-            (Left::All, Some(pool)) if self.pages.pools.end(base) => {
+            (RemovalScope::Objects(objects), _) => {
+                Removal::of_objects(account, base, None, objects)
+            }
+            (RemovalScope::Content, Some(pool)) => Removal::of_pool(account, pool),
+            (RemovalScope::All, Some(pool)) if self.pages.pools.end(base) => {
                 Removal::of_pool(account, pool).then_vacate(base.slot)
             }
-            (Left::Content | Left::All, _) => Removal::of_nothing(account),
+            (RemovalScope::Content | RemovalScope::All, _) => Removal::of_nothing(account),
         }
     }
 }

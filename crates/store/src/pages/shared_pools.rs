@@ -1,4 +1,4 @@
-//! Which pools tenants share, and who touched what of them last.
+//! Which pools tenants share, and which handle touched an object last.
 
 use std::collections::HashMap;
 
@@ -8,24 +8,24 @@ use sublet_types::{ObjectId, PoolId, SharedName, TenantId};
 #[derive(Default)]
 pub(crate) struct SharedPools {
     pub(super) pools: HashMap<SharedName, SharedPool>,
-    /// Which pool each handle is on.
+    /// The pool of each handle.
     pub(super) of_handle: HashMap<PoolId, SharedName>,
 }
 
 pub(super) struct SharedPool {
     pub(super) account: TenantId,
     pub(super) members: Vec<TenantId>,
-    /// The pool itself, while somebody shares it.
+    /// The pool itself, while a tenant shares it.
     pub(super) base: Option<PoolId>,
     pub(super) handles: Vec<PoolId>,
-    /// Which handle touched an object last.
+    /// The handle that touched an object last.
     pub(super) touched: HashMap<ObjectId, u32>,
-    /// More objects were touched than are followed.
+    /// Whether more objects were touched than are tracked.
     pub(super) lost_track: bool,
 }
 
 impl SharedPool {
-    /// Begins to follow objects anew.
+    /// Starts tracking anew.
     pub(super) fn forget(&mut self) {
         self.touched.clear();
         self.lost_track = false;

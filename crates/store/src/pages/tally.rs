@@ -1,55 +1,56 @@
-//! What shards count. Only who holds a shard's lock counts there; whoever looks reads without it.
+//! What shards count. Only the holder of a shard's lock counts there. Readers need no lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sublet_types::Pages;
 
-use crate::api::{PageTally, Put};
+use crate::api::{PageTally, PutOutcome};
 
-/// What one shard counts: a line of the cache, for a look reads those of all shards of all tenants.
+/// One shard's counts. They take one cache line, because a reader reads those of all shards of all tenants.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub(super) struct Counts {
-    /// Puts, by what became of each.
-    stored: Count,
-    displaced: Count,
-    refused: Count,
-    pub(super) gets: Count,
-    pub(super) hits: Count,
-    pub(super) flushes: Count,
-    pub(super) evictions: Count,
-    pub(super) spilled: Count,
+pub(super) struct ShardCounts {
+    /// Puts, by outcome.
+    stored: OwnedCounter,
+    displaced: OwnedCounter,
+    refused: OwnedCounter,
+    pub(super) gets: OwnedCounter,
+    pub(super) hits: OwnedCounter,
+    pub(super) flushes: OwnedCounter,
+    pub(super) evictions: OwnedCounter,
+    pub(super) spilled: OwnedCounter,
 }
 
-const _: () = assert!(size_of::<Counts>() == 64);
+const _: () = assert!(size_of::<ShardCounts>() == 64);
 
-/// What a tenant's shards count, side by side.
-pub(super) struct AllCounts {
-    shards: Box<[Counts]>,
-    /// Persistent pages that are on disk only, now. They come and go by way of the disk, so that one counter does for all shards.
+/// The counts of a tenant's shards, side by side.
+pub(super) struct TenantCounts {
+    shards: Box<[ShardCounts]>,
+    /// Persistent pages that are on disk only, now. They come and go through the disk, so one counter serves all
+    /// shards.
     on_disk: AtomicU64,
 }
 
-/// One shard's place among them.
-pub(super) struct Tally {
-    all: Arc<AllCounts>,
+/// One shard's handle on its counts.
+pub(super) struct ShardTally {
+    all: Arc<TenantCounts>,
     number: u8,
 }
 
-/// A counter that one thread at a time moves, and any may read.
+/// A counter that one thread at a time changes and any thread may read.
 #[derive(Debug, Default)]
-pub(super) struct Count(AtomicU64);
+pub(super) struct OwnedCounter(AtomicU64);
 
-impl AllCounts {
-    pub(super) fn new(shards: usize) -> AllCounts {
-        AllCounts {
-            shards: (0..shards).map(|_| Counts::default()).collect(),
+impl TenantCounts {
+    pub(super) fn new(shards: usize) -> TenantCounts {
+        TenantCounts {
+            shards: (0..shards).map(|_| ShardCounts::default()).collect(),
             on_disk: AtomicU64::new(0),
         }
     }
 
-    /// The sum over all shards, now.
+    /// The sum over all shards now.
     pub(super) fn sum(&self) -> PageTally {
         let mut sum = PageTally::default();
         self.shards
@@ -63,13 +64,13 @@ impl AllCounts {
     }
 }
 
-impl Tally {
-    pub(super) fn new(all: Arc<AllCounts>, number: u8) -> Tally {
-        Tally { all, number }
+impl ShardTally {
+    pub(super) fn new(all: Arc<TenantCounts>, number: u8) -> ShardTally {
+        ShardTally { all, number }
     }
 
-    /// Counts from nothing on, for another tenant. Its pages on disk are still there.
-    pub(super) fn begin_anew(&self) {
+    /// Resets the counts for another tenant. Its pages on disk are still there.
+    pub(super) fn reset(&self) {
         let of_past = [
             &self.stored,
             &self.displaced,
@@ -83,38 +84,38 @@ impl Tally {
         of_past.iter().for_each(|count| count.set(0));
     }
 
-    /// Counts a put by what became of it.
+    /// Counts a put by its outcome.
     #[inline]
-    pub(super) fn count_put(&self, put: Put) {
+    pub(super) fn count_put(&self, put: PutOutcome) {
         match put {
-            Put::Stored | Put::Replaced => self.stored.bump(),
-            Put::Displaced => self.displaced.bump(),
-            Put::Refused(_) => self.refused.bump(),
+            PutOutcome::Stored | PutOutcome::Replaced => self.stored.bump(),
+            PutOutcome::Displaced => self.displaced.bump(),
+            PutOutcome::Refused(_) => self.refused.bump(),
         }
     }
 
     /// Counts a page that is on disk only from now on.
-    pub(super) fn came_on_disk(&self) {
+    pub(super) fn count_to_disk(&self) {
         self.all.on_disk.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one that is so no more.
-    pub(super) fn left_disk(&self) {
+    /// Counts a page that is no longer on disk only.
+    pub(super) fn count_off_disk(&self) {
         self.all.on_disk.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl std::ops::Deref for Tally {
-    type Target = Counts;
+impl std::ops::Deref for ShardTally {
+    type Target = ShardCounts;
 
     #[inline]
-    fn deref(&self) -> &Counts {
+    fn deref(&self) -> &ShardCounts {
         &self.all.shards[usize::from(self.number)]
     }
 }
 
-impl Counts {
-    /// Adds what the shard counted to `sum`.
+impl ShardCounts {
+    /// Adds the shard's counts to `sum`.
     fn add_to(&self, sum: &mut PageTally) {
         let stored = self.stored.get();
         let refused = self.refused.get();
@@ -129,8 +130,8 @@ impl Counts {
     }
 }
 
-impl Count {
-    /// One more. The caller holds the shard's lock.
+impl OwnedCounter {
+    /// Adds one. The caller holds the shard's lock.
     #[inline]
     pub(super) fn bump(&self) {
         self.set(self.get() + 1);

@@ -1,20 +1,20 @@
-//! Numbers out of bytes whose sum holds.
+//! Reads numbers from bytes whose checksum was verified.
 
 use crate::api::RestoreError;
 
-/// The bytes of a part, read from their begin on.
-pub(crate) struct Fields<'a> {
+/// The bytes of a part, read from the beginning.
+pub(crate) struct FieldReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Fields<'a> {
-    /// All that come after the first `at`.
-    pub(crate) fn after(bytes: &'a [u8], at: usize) -> Fields<'a> {
-        Fields { bytes, at }
+impl<'a> FieldReader<'a> {
+    /// Skips the first `at` bytes.
+    pub(crate) fn after(bytes: &'a [u8], at: usize) -> FieldReader<'a> {
+        FieldReader { bytes, at }
     }
 
-    /// Where the next one is.
+    /// The position of the next field.
     pub(crate) fn at(&self) -> u64 {
         self.at as u64
     }
@@ -36,11 +36,11 @@ impl<'a> Fields<'a> {
         u128::from_le_bytes(self.take())
     }
 
-    /// A byte that is one of the values that this version knows.
+    /// Reads a byte that must be one of the values that this version knows.
     ///
     /// # Errors
     ///
-    /// It is none of them, so that a newer version wrote it.
+    /// The byte is none of them, so a newer version wrote it.
     pub(crate) fn known<T>(
         &mut self,
         meaning: impl FnOnce(u8) -> Option<T>,

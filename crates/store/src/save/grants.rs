@@ -1,23 +1,23 @@
-//! What the owner of the host granted a tenant: its settings, for whoever grants them again.
+//! What the owner of the host granted a tenant, so that an owner can grant it again.
 
 use sublet_types::{Bytes, EvictionKind, FileVersion, SimulatedEviction, Weight};
 
-use super::fields::Fields;
+use super::fields::FieldReader;
 use crate::api::{RestoreError, SavedGrants, SavedLimits};
 
 /// No floor, or no ceiling.
 const NO_AMOUNT: u64 = u64::MAX;
 
 impl SavedGrants {
-    /// The bytes that `import` reads.
+    /// The number of bytes that `import` reads.
     pub(crate) const fn bytes(version: FileVersion) -> usize {
         match version {
-            FileVersion::Before => 1,
-            FileVersion::Today => 1 + 4 + 8 + 8,
+            FileVersion::Previous => 1,
+            FileVersion::Current => 1 + 4 + 8 + 8,
         }
     }
 
-    /// Adds them to a head.
+    /// Appends the grants to a head.
     pub(crate) fn export(eviction: EvictionKind, limits: &SavedLimits, head: &mut Vec<u8>) {
         let amount = |amount: Option<Bytes>| amount.map_or(NO_AMOUNT, |amount| amount.0);
         head.push(eviction.number());
@@ -26,15 +26,15 @@ impl SavedGrants {
         head.extend_from_slice(&amount(limits.ceiling).to_le_bytes());
     }
 
-    /// Reads them out of a head.
+    /// Reads the grants from a head.
     pub(crate) fn import(
-        head: &mut Fields<'_>,
+        head: &mut FieldReader<'_>,
         version: FileVersion,
     ) -> Result<SavedGrants, RestoreError> {
         let (eviction, gone) = head.known(meaning)?;
         let limits = match version {
-            FileVersion::Before => None,
-            FileVersion::Today => Some(SavedLimits::import(head)?),
+            FileVersion::Previous => None,
+            FileVersion::Current => Some(SavedLimits::import(head)?),
         };
         Ok(SavedGrants {
             eviction,
@@ -44,7 +44,7 @@ impl SavedGrants {
     }
 }
 
-/// Which eviction a number means, and the name of one that daemons have no more.
+/// The eviction that a number stands for, and its old name if daemons no longer have it.
 fn meaning(number: u8) -> Option<(EvictionKind, Option<&'static str>)> {
     let gone = || {
         let eviction = SimulatedEviction::numbered(number)?;
@@ -55,7 +55,7 @@ fn meaning(number: u8) -> Option<(EvictionKind, Option<&'static str>)> {
 }
 
 impl SavedLimits {
-    fn import(head: &mut Fields<'_>) -> Result<SavedLimits, RestoreError> {
+    fn import(head: &mut FieldReader<'_>) -> Result<SavedLimits, RestoreError> {
         let amount = |said| (said != NO_AMOUNT).then_some(Bytes(said));
         let weight_at = head.at();
         let weight = Weight(head.u32());
@@ -84,7 +84,7 @@ mod tests {
     fn an_eviction_that_daemons_have_no_more_is_the_default() {
         let import = |number| {
             let head = [number];
-            SavedGrants::import(&mut Fields::after(&head, 0), FileVersion::Before)
+            SavedGrants::import(&mut FieldReader::after(&head, 0), FileVersion::Previous)
         };
         let sieve = import(5).expect("it is read");
         assert_eq!(

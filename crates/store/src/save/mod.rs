@@ -1,4 +1,5 @@
-//! The one form in which a tenant's state leaves a store and comes into another: each room adds its part and reads it again.
+//! The format in which a tenant's state leaves a store and comes into another. Each module adds its part and reads it
+//! again.
 //!
 //! ```text
 //!  head      "SUBLETPG" version:u32 page_bytes:u32 frozen:u8
@@ -10,12 +11,12 @@
 //!  end       'E' pages:u64 xxh3-128 of every sum before, in their order
 //! ```
 //!
-//! Numbers are little-endian. Version 1 had no weight, floor and ceiling. It is written and read from its begin to its end, without a
-//! look back: a file, a pipe and a socket do alike.
+//! Numbers are little-endian. Version 1 had no weight, floor and ceiling. The format is written and read from beginning
+//! to end without seeking, so a file, a pipe and a socket all work.
 
 mod fields;
 mod grants;
 mod stream;
 
-pub(crate) use fields::Fields;
+pub(crate) use fields::FieldReader;
 pub(crate) use stream::{Exporter, Importer};

@@ -1,4 +1,4 @@
-//! The parts of a save and the sums over them, whatever the rooms say in them.
+//! The parts of a save and the checksums over them, whatever the parts contain.
 
 use std::io::{self, Read, Write};
 
@@ -22,7 +22,7 @@ pub(crate) struct Exporter<W> {
 }
 
 impl<W: Write> Exporter<W> {
-    /// Writes the head: the version, and what `rooms` adds.
+    /// Writes the head: the version, and what `rooms` appends.
     pub(crate) fn begin(out: W, rooms: impl FnOnce(&mut Vec<u8>)) -> io::Result<Exporter<W>> {
         let mut exporter = Exporter {
             out,
@@ -30,14 +30,14 @@ impl<W: Write> Exporter<W> {
             pages: 0,
             part: MAGIC.to_vec(),
         };
-        let version = FileKind::Save.today();
+        let version = FileKind::Save.current();
         exporter.part.extend_from_slice(&version.to_le_bytes());
         rooms(&mut exporter.part);
         exporter.end_part()?;
         Ok(exporter)
     }
 
-    /// Writes a page with what `room` says of it.
+    /// Writes a page with what `room` appends.
     pub(crate) fn page(&mut self, room: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         self.part.push(PAGE_MARK);
         room(&mut self.part);
@@ -54,7 +54,7 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    /// Writes the end mark; says how many pages there are.
+    /// Writes the end mark. Returns how many pages there are.
     pub(crate) fn end(mut self) -> io::Result<u64> {
         self.sums.update(&self.pages.to_le_bytes());
         self.out.write_all(&[END_MARK])?;
@@ -68,14 +68,14 @@ impl<W: Write> Exporter<W> {
 /// Reads a save, part by part.
 pub(crate) struct Importer<R> {
     input: R,
-    /// Bytes that were read.
+    /// The number of bytes that were read.
     at: u64,
     sums: Xxh3,
     pages: u64,
 }
 
 impl<R: Read> Importer<R> {
-    /// Reads how the head begins. Returns that, for its sum, and its version.
+    /// Reads the beginning of the head. Returns its bytes, for the checksum, and its version.
     pub(crate) fn begin(input: R) -> Result<(Importer<R>, FileVersion, Vec<u8>), RestoreError> {
         let mut importer = Importer {
             input,
@@ -83,7 +83,7 @@ impl<R: Read> Importer<R> {
             sums: Xxh3::new(),
             pages: 0,
         };
-        // What is no save, or one of another version, may be shorter than a head of this one.
+        // A file that is no save, or one of another version, may be shorter than a head of this version.
         let mut head = Vec::new();
         importer.read(&mut head, MAGIC.len())?;
         if head != MAGIC {
@@ -94,7 +94,7 @@ impl<R: Read> Importer<R> {
         Ok((importer, version, head))
     }
 
-    /// Reads `len` bytes more of a part.
+    /// Reads `len` more bytes of a part.
     pub(crate) fn read(&mut self, part: &mut Vec<u8>, len: usize) -> Result<(), RestoreError> {
         let read = self.input.by_ref().take(len as u64).read_to_end(part);
         match read {
@@ -109,14 +109,14 @@ impl<R: Read> Importer<R> {
         }
     }
 
-    /// Reads a number more of a part.
+    /// Reads one more number of a part.
     pub(crate) fn read_u32(&mut self, part: &mut Vec<u8>) -> Result<u32, RestoreError> {
         self.read(part, size_of::<u32>())?;
         let number = part.last_chunk().copied().unwrap_or_default();
         Ok(u32::from_le_bytes(number))
     }
 
-    /// Reads the sum of a part, and compares it.
+    /// Reads the checksum of a part and compares it.
     pub(crate) fn check(&mut self, part: &[u8]) -> Result<(), RestoreError> {
         let at = self.at - part.len() as u64;
         let mut said = Vec::new();
@@ -128,7 +128,7 @@ impl<R: Read> Importer<R> {
         }
     }
 
-    /// Reads the next page, of `len` bytes behind its mark; nothing when the end was read and all sums held.
+    /// Reads the next page, of `len` bytes after its mark. Returns `None` after the end mark if all checksums held.
     pub(crate) fn page(&mut self, len: usize) -> Result<Option<Vec<u8>>, RestoreError> {
         let mut record = Vec::with_capacity(1 + len);
         self.read(&mut record, 1)?;
@@ -148,12 +148,12 @@ impl<R: Read> Importer<R> {
         self.pages
     }
 
-    /// A page that was read last, of `len` bytes behind its mark, was there already.
+    /// The error for a page that was read before. The page has `len` bytes after its mark.
     pub(crate) fn repeated(&self, len: usize) -> RestoreError {
         RestoreError::Repeated(self.at - (1 + len + SUM_BYTES) as u64)
     }
 
-    /// Bytes that were read are not what they can be.
+    /// The error for bytes that have an impossible value.
     pub(crate) fn damaged(&self) -> RestoreError {
         RestoreError::Damaged(self.at)
     }

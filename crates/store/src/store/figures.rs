@@ -1,5 +1,7 @@
-//! What the store, its tenants and its pools are at a moment. Whoever looks reads counters that others move: a look waits for nobody who
-//! puts, gets or releases, and costs the same however much memory there is.
+//! Figures of the store, its tenants and its pools at one moment.
+//!
+//! A caller reads counters that others move. It waits for nobody who puts, gets or releases. It costs the same however
+//! much memory there is.
 
 use std::collections::HashMap;
 
@@ -7,12 +9,12 @@ use sublet_types::{Bytes, Pages, PoolId, Second, TenantId};
 
 use super::Store;
 use crate::api::{AllFigures, PoolFigures, StoreFigures, TenantFigures};
-use crate::arena::Living;
+use crate::arena::LiveTotals;
 use crate::pages::Pool;
 use crate::tenants::Tenant;
 
 impl Store {
-    /// Everything, now: in time for tenants and pools, and for nothing else.
+    /// All figures now. The cost grows with tenants and pools only.
     pub fn all_figures(&self) -> AllFigures {
         let (tenants, all) = self.each_tenant();
         AllFigures {
@@ -22,18 +24,18 @@ impl Store {
         }
     }
 
-    /// Every tenant, now.
+    /// Every tenant now.
     pub fn tenants(&self) -> Vec<TenantFigures> {
         self.each_tenant().0
     }
 
-    /// Every tenant, and what lives of all of them: also of those that are gone.
-    fn each_tenant(&self) -> (Vec<TenantFigures>, Living) {
+    /// Every tenant, and the live amounts of all tenants, including removed ones.
+    fn each_tenant(&self) -> (Vec<TenantFigures>, LiveTotals) {
         let weights = self.tenants.weights();
-        let mut all = Living::default();
+        let mut all = LiveTotals::default();
         let mut tenants = Vec::with_capacity(self.tenants.len());
         for tenant in self.tenants.iter() {
-            let living = self.arena.living(tenant.id);
+            let living = self.arena.live_totals(tenant.id);
             all += living;
             if !tenant.is_gone() {
                 tenants.push(self.figures_of(tenant, living, weights));
@@ -42,20 +44,20 @@ impl Store {
         (tenants, all)
     }
 
-    /// One tenant, now. Its number is one that [`add_tenant`](Store::add_tenant) gave.
+    /// One tenant now. Its number must come from [`add_tenant`](Store::add_tenant).
     pub fn tenant_figures(&self, id: TenantId) -> TenantFigures {
         let tenant = self.tenants.get(id).expect("a tenant of this store");
-        self.figures_of(tenant, self.arena.living(id), self.tenants.weights())
+        self.figures_of(tenant, self.arena.live_totals(id), self.tenants.weights())
     }
 
-    /// The whole store, now.
+    /// The whole store now.
     pub fn figures(&self) -> StoreFigures {
         let living = self.tenants.iter();
-        let living = living.map(|tenant| self.arena.living(tenant.id));
+        let living = living.map(|tenant| self.arena.live_totals(tenant.id));
         self.figures_with(living.sum())
     }
 
-    fn figures_with(&self, all: Living) -> StoreFigures {
+    fn figures_with(&self, all: LiveTotals) -> StoreFigures {
         let arena = &self.arena;
         StoreFigures {
             limit: self.bytes(arena.limit()),
@@ -69,20 +71,20 @@ impl Store {
         }
     }
 
-    /// When the oldest of a tenant's items was stored, or moved last to make room: to within its block's other items. Takes the locks of
-    /// its open segments.
+    /// When the oldest of a tenant's items was stored, or last moved to make room. This is precise to within the other
+    /// items of its block. It takes the locks of the tenant's open segments.
     pub fn oldest_item(&self, id: TenantId) -> Option<Second> {
         let tenant = self.tenants.get(id)?;
-        let has_items = self.arena.living(id).items > 0;
-        let segments = &self.items.part(tenant).segments;
+        let has_items = self.arena.live_totals(id).items > 0;
+        let segments = &self.items.tenant_items(tenant).segments;
         has_items.then(|| segments.oldest_opened(&self.arena))?
     }
 
-    fn figures_of(&self, tenant: &Tenant, living: Living, weights: u64) -> TenantFigures {
-        let tally = &self.items.part(tenant).tally;
-        let (gave, got) = tenant.moved();
-        let holdings = self.pages.known(tenant);
-        let eviction = holdings.map(|holdings| holdings.eviction());
+    fn figures_of(&self, tenant: &Tenant, living: LiveTotals, weights: u64) -> TenantFigures {
+        let tally = &self.items.tenant_items(tenant).tally;
+        let (gave, got) = tenant.traded();
+        let tenant_pages = self.pages.existing_tenant_pages(tenant);
+        let eviction = tenant_pages.map(|tenant_pages| tenant_pages.eviction());
         let eviction = eviction.unwrap_or_default();
         TenantFigures {
             id: tenant.id,
@@ -102,12 +104,13 @@ impl Store {
             pools: self.pages.pools.count(tenant.id),
             eviction: eviction.chosen,
             ruling_eviction: eviction.ruling,
-            is_frozen: holdings.is_some_and(|holdings| holdings.is_frozen()),
+            is_frozen: tenant_pages.is_some_and(|tenant_pages| tenant_pages.is_frozen()),
             fairness: tenant.fairness(weights, self.arena.limit()),
         }
     }
 
-    /// Every pool, in the order of their places. A shared one is its account's; handles on it have no pages of their own.
+    /// Every pool, in the order of their slots. A shared pool belongs to the tenant that is charged; handles on it have
+    /// no pages of their own.
     fn pool_figures(&self) -> Vec<PoolFigures> {
         let mut sharers: HashMap<u32, u32> = HashMap::new();
         let counted = self.pages.frames.of_pools();
@@ -133,7 +136,7 @@ impl Store {
 }
 
 impl AllFigures {
-    /// Pages in memory that are charged to each tenant and that two tenants and more share: Synergy's shared pages.
+    /// Pages in memory that each tenant is charged for and that two or more tenants share: Synergy's shared pages.
     pub fn shared_pages(&self) -> HashMap<TenantId, Pages> {
         let mut shared: HashMap<TenantId, Pages> = HashMap::new();
         for pool in self.pools.iter().filter(|pool| pool.sharers > 1) {

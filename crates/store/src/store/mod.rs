@@ -1,6 +1,6 @@
-//! The store: one arena, the tenants whose memory it is, and the engines that keep items and pages in it.
+//! The store: one arena, the tenants that own its memory, and the engines that keep items and pages in it.
 //!
-//! A thread works on it by a handle of its own, a [`Worker`](crate::Worker).
+//! Each thread works on the store through its own handle, a [`Worker`](crate::Worker).
 
 mod figures;
 mod pools;
@@ -8,19 +8,19 @@ mod pools;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use sublet_types::{BLOCK_BYTES, Bytes, Second, Shrinking, TenantId, TenantName, TenantSettings};
+use sublet_types::{BLOCK_BYTES, Bytes, Second, ShrinkMode, TenantId, TenantName, TenantSettings};
 
 use crate::api::*;
-use crate::arena::{Arena, Claimant, Mapped, Memory};
+use crate::arena::{Arena, BlockOwner, MappedMemory, Memory};
 use crate::engine::Engines;
 use crate::floors::FloorFigures;
 use crate::items::{BLOCKS_MAX, EvictionListener, Items};
-use crate::pages::Pages;
+use crate::pages::PageStore;
 use crate::reclaim::capacity;
 use crate::settings::StoreSettings;
 use crate::tenants::{Tenant, Tenants};
 
-/// The place of each engine among all of them.
+/// The index of each engine.
 pub(crate) const PAGES: usize = 0;
 pub(crate) const ITEMS: usize = 1;
 
@@ -29,15 +29,15 @@ pub struct Store {
     pub(crate) arena: Arc<Arena>,
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) items: Items,
-    pub(crate) pages: Pages,
-    /// Whether who is over its target is brought down to it.
+    pub(crate) pages: PageStore,
+    /// Whether tenants over their targets are brought down to them.
     pub(crate) shrinks: AtomicBool,
     /// The last second whose chores were done.
     last_chores: AtomicU32,
 }
 
 impl Store {
-    /// A store with nothing in it, over memory of this process. Holds one block, for its index.
+    /// An empty store over memory of this process. It holds one block, for its index.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Store {
         Store::in_blocks(Bytes(BLOCK_BYTES), settings)
     }
 
-    /// The same in blocks of another size: a power of two from 64 KiB to 2 MiB. Small blocks suit a small store.
+    /// An empty store in blocks of another size, a power of two from 64 KiB to 2 MiB. Small blocks suit a small store.
     ///
     /// # Errors
     ///
@@ -55,13 +55,13 @@ impl Store {
         let block_bytes = block.0 as usize;
         let least = ARENA_MIN.0 as usize / block_bytes;
         let blocks = (settings.capacity.0 as usize / block_bytes).clamp(least, BLOCKS_MAX);
-        let memory = Mapped::reserve(blocks * block_bytes, BLOCK_BYTES as usize)?;
+        let memory = MappedMemory::reserve(blocks * block_bytes, BLOCK_BYTES as usize)?;
         Store::over(Box::new(memory), block_bytes, settings)
             .ok_or_else(|| std::io::ErrorKind::OutOfMemory.into())
     }
 
-    /// A store over any memory, in blocks of any size: a power of two from 64 KiB to 2 MiB. `None` if the
-    /// memory does not even give a block for the index.
+    /// A store over any memory, in blocks of a power of two from 64 KiB to 2 MiB. Returns `None` if the memory does not
+    /// even give a block for the index.
     pub fn over(
         memory: Box<dyn Memory>,
         block_bytes: usize,
@@ -70,10 +70,10 @@ impl Store {
         let first = Bytes(block_bytes as u64).max(settings.limit);
         let arena = Arena::new(memory, block_bytes, first);
         arena.grow().ok()?;
-        let index = arena.take(Claimant::None, 0, Second(0))?;
+        let index = arena.allocate(BlockOwner::None, 0, Second(0))?;
         arena.set_limit(settings.limit);
         let (arena, tenants) = (Arc::new(arena), Arc::new(Tenants::new(block_bytes)));
-        let pages = Pages::new(Arc::clone(&arena), Arc::clone(&tenants), &settings).ok()?;
+        let pages = PageStore::new(Arc::clone(&arena), Arc::clone(&tenants), &settings).ok()?;
         let items = Items::new(Arc::clone(&arena), Arc::clone(&tenants), index, &settings);
         Some(Arc::new(Store {
             arena,
@@ -85,12 +85,12 @@ impl Store {
         }))
     }
 
-    /// Keeps what the arena holds, and the table of its frames, off the host's swap: memory that has to be read from a disk
-    /// first is worth nothing here, and the host is given it back instead.
+    /// Keeps the arena and the table of its frames off the host's swap. Memory that must be read from a disk first is
+    /// worth nothing here, and the host gets it back instead.
     ///
     /// # Errors
     ///
-    /// The process may not lock so much (`RLIMIT_MEMLOCK`, `CAP_IPC_LOCK`).
+    /// The process may not lock this much memory (`RLIMIT_MEMLOCK`, `CAP_IPC_LOCK`).
     pub fn lock_in_memory(&self) -> std::io::Result<()> {
         self.arena.lock()?;
         self.pages.frames.lock()
@@ -99,28 +99,28 @@ impl Store {
     /// Adds a tenant.
     pub fn add_tenant(&self, settings: TenantSettings) -> Result<TenantId, TenantError> {
         let id = self.tenants.add(settings)?;
-        // Who has a number that somebody had before has nothing else of what that one was.
+        // A tenant that gets a used number inherits nothing of the tenant that had it before.
         if let Some(tenant) = self.tenants.get(id) {
-            self.pages.begin_anew(tenant);
-            self.items.begin_anew(tenant);
+            self.pages.reset(tenant);
+            self.items.reset(tenant);
         }
         Ok(id)
     }
 
-    /// Removes a tenant. It is found by its name no more, and what it holds goes back; one that is added later, of that name
-    /// or another, may have its number. Its pools have to be ended before, and nobody may act for it any more.
+    /// Removes a tenant. Its name no longer finds it, and what it holds goes back. A tenant that is added later may get
+    /// its number, whatever its name. End its pools first, and let nobody act for it any more.
     pub fn remove_tenant(&self, id: TenantId) {
         if let Some(tenant) = self.tenants.get(id) {
-            tenant.go();
+            tenant.retire();
         }
     }
 
-    /// The tenant of that name.
+    /// The tenant with that name.
     pub fn tenant(&self, name: &TenantName) -> Option<TenantId> {
         self.tenants.by_name(name).map(|tenant| tenant.id)
     }
 
-    /// Whether [`set_tenant`](Store::set_tenant) would take these settings now.
+    /// Whether [`set_tenant`](Store::set_tenant) would accept these settings now.
     pub fn check_tenant(&self, id: TenantId, settings: &TenantSettings) -> Result<(), TenantError> {
         let tenant = self.tenants.get(id).ok_or(TenantError::Unknown)?;
         tenant.check(settings)
@@ -134,12 +134,13 @@ impl Store {
             .set(&settings)
     }
 
-    /// The engines, each in its place.
+    /// The engines, each at its index.
     pub(crate) fn engines(&self) -> Engines<'_> {
         [&self.pages, &self.items]
     }
 
-    /// Says when the chores of a second were done before, where this second's are still to be done; from now on they are somebody's.
+    /// Claims the chores of a second for the caller. Returns when the chores were done before, or `None` if another
+    /// caller has claimed this second.
     pub(crate) fn begin_second(&self, now: Second) -> Option<Second> {
         let before = self.last_chores.fetch_max(now.0, Ordering::Relaxed);
         (before < now.0).then_some(Second(before))
@@ -160,22 +161,22 @@ impl Store {
             .min(u64::from(u32::MAX)) as u32
     }
 
-    /// What the arena may hold, now.
+    /// What the arena may hold now.
     pub fn limit(&self) -> Bytes {
         self.bytes(self.arena.limit())
     }
 
-    /// What the arena holds, now.
+    /// What the arena holds now.
     pub fn held(&self) -> Bytes {
         self.bytes(self.arena.held())
     }
 
-    /// What a tenant is granted, now.
+    /// What a tenant is granted now.
     pub fn tenant_settings(&self, id: TenantId) -> Option<TenantSettings> {
         self.tenants.get(id).map(Tenant::settings)
     }
 
-    /// What each tenant is granted, now.
+    /// What each tenant is granted now.
     pub fn all_settings(&self) -> Vec<(TenantId, TenantSettings)> {
         let present = self.tenants.present();
         present
@@ -183,7 +184,7 @@ impl Store {
             .collect()
     }
 
-    /// What each tenant holds, now.
+    /// What each tenant holds now.
     pub fn all_held(&self) -> Vec<(TenantId, Bytes)> {
         let present = self.tenants.present();
         present
@@ -191,36 +192,36 @@ impl Store {
             .collect()
     }
 
-    /// What all floors are together, and what there is for them, now.
+    /// The sum of all floors, and the room for them.
     pub fn floors(&self) -> FloorFigures {
         let room = capacity(&self.arena, &self.engines());
         FloorFigures {
-            asked: Bytes(self.tenants.promised(room).asked() * room.block_bytes as u64),
+            asked: Bytes(self.tenants.promised(room).requested() * room.block_bytes as u64),
             room: self.bytes(room.blocks),
         }
     }
 
-    /// Hears of each item of a tenant that is evicted from now on, for as long as the listener lives. Nothing
-    /// is heard of blocks that are released whole. `None` if there is no such tenant.
+    /// Notifies a listener of each item of a tenant that is evicted, for as long as the listener lives. Items of blocks
+    /// that are released whole are not reported. Returns `None` if there is no such tenant.
     pub fn listen(&self, tenant: TenantId) -> Option<EvictionListener> {
         let tenant = self.tenants.get(tenant)?;
         Some(self.items.listen(tenant))
     }
 
-    /// Says what becomes of who holds more than its target.
-    pub fn set_shrinking(&self, shrinking: Shrinking) {
-        let shrinks = shrinking == Shrinking::Active;
+    /// Sets what happens to tenants that hold more than their targets.
+    pub fn set_shrinking(&self, shrinking: ShrinkMode) {
+        let shrinks = shrinking == ShrinkMode::Active;
         self.shrinks.store(shrinks, Ordering::Relaxed);
     }
 
-    /// Says how much the arena may hold from now on. Gives nothing back by itself: see
-    /// [`Worker::release`](crate::Worker::release).
+    /// Sets how much the arena may hold from now on. It gives nothing back; [`Worker::release`](crate::Worker::release)
+    /// does that.
     pub fn set_limit(&self, limit: Bytes) {
         self.arena.set_limit(limit);
     }
 
-    /// Asks the kernel for memory ahead of use: one block a call, at most 64 MiB ahead. Says whether
-    /// there is more to do. For a thread of its own, so that no set waits for the kernel.
+    /// Asks the kernel for memory ahead of use: one block per call, at most 64 MiB ahead. Returns whether there is more
+    /// to do. Call it from a thread of its own, so that no set waits for the kernel.
     pub fn populate(&self) -> bool {
         self.arena.populate_ahead()
     }

@@ -1,15 +1,16 @@
-//! What a tenant's pages are given, and what they are told to be: pools, targets, evictions.
+//! The settings of a tenant's pages: pools, targets, evictions.
 
 use std::sync::Arc;
 
 use sublet_types::{
-    Bytes, EvictionKind, Giving, Pages, PoolFlags, PoolId, Second, SharedName, TenantId, Windows,
+    Bytes, EvictionKind, FreezeState, GiveWayOrder, Pages, PoolFlags, PoolId, Second, SharedName,
+    TenantId, WindowEviction,
 };
 
 use super::Store;
 use crate::api::*;
 use crate::items::ItemUse;
-use crate::pages::{Holdings, ShownEviction, Space};
+use crate::pages::{ShownEviction, SpillSpace, TenantPages};
 
 impl Store {
     /// Makes a pool for a tenant. A persistent one needs a spill file.
@@ -18,48 +19,48 @@ impl Store {
         tenant: TenantId,
         flags: PoolFlags,
         spill: Option<Arc<dyn Spill>>,
-    ) -> Result<PoolId, PoolError> {
-        let tenant = self.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+    ) -> Result<PoolId, CreatePoolError> {
+        let tenant = self.tenants.get(tenant).ok_or(CreatePoolError::NoTenant)?;
         if flags.shared {
             return Err(match flags.persistent {
-                true => PoolError::SharedPersistent,
-                false => PoolError::NameAndFlag,
+                true => CreatePoolError::SharedPersistent,
+                false => CreatePoolError::NameAndFlag,
             });
         }
         let space = match (flags.persistent, spill) {
             (false, _) => None,
-            (true, Some(spill)) => Some(Arc::new(Space::new(spill))),
-            (true, None) => return Err(PoolError::NoSpill),
+            (true, Some(spill)) => Some(Arc::new(SpillSpace::new(spill))),
+            (true, None) => return Err(CreatePoolError::NoSpill),
         };
         self.pages.add_pool(tenant, flags, space)
     }
 
-    /// Says what leaves with a page of a pool that is evicted: nothing, unless it is said.
-    pub fn set_windows(&self, pool: PoolId, windows: Windows) {
+    /// Sets what leaves with a page of a pool that is evicted. The default is nothing.
+    pub fn set_windows(&self, pool: PoolId, windows: WindowEviction) {
         self.pages.pools.set_windows(pool, windows);
     }
 
-    /// Allows `members`, and nobody else, to share a pool. Its pages are charged to the tenant `account`.
+    /// Allows only `members` to share a pool. Its pages are charged to the tenant `account`.
     pub fn allow_sharing(
         &self,
         name: SharedName,
         account: TenantId,
         members: Vec<TenantId>,
-    ) -> Result<(), PoolError> {
+    ) -> Result<(), CreatePoolError> {
         let tenant = self.tenants.get(account);
-        let tenant = tenant.ok_or(PoolError::NoTenant)?;
+        let tenant = tenant.ok_or(CreatePoolError::NoTenant)?;
         self.pages.allow_sharing(name, account, members)?;
-        self.pages.keep_read(tenant);
+        self.pages.set_keeping(tenant);
         Ok(())
     }
 
-    /// A handle for a tenant on a shared pool that it may share.
-    pub fn join_pool(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, PoolError> {
-        self.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+    /// Makes a handle for a tenant on a shared pool that it may share.
+    pub fn join_pool(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, CreatePoolError> {
+        self.tenants.get(tenant).ok_or(CreatePoolError::NoTenant)?;
         self.pages.join(tenant, name)
     }
 
-    /// The pools of a tenant, with what they promise.
+    /// The pools of a tenant, with their flags.
     pub fn pools(&self, tenant: TenantId) -> Vec<(PoolId, PoolFlags)> {
         let pools = self.pages.pools.of_tenant(tenant);
         pools
@@ -68,8 +69,8 @@ impl Store {
             .collect()
     }
 
-    /// Pages in memory of a pool; of a handle on a shared pool none. Those of memory that was released just now may count until it is
-    /// swept.
+    /// The pages in memory of a pool. A handle on a shared pool has none. Pages of memory that was just released may
+    /// count until the store has swept it.
     pub fn pool_pages(&self, pool: PoolId) -> Pages {
         match self.pages.pools.is_alive(pool) {
             true => Pages(self.pages.frames.of_pools().of(pool.slot)),
@@ -77,34 +78,34 @@ impl Store {
         }
     }
 
-    /// Says how much a tenant may hold from now on, by policy; `None` leaves it to its ceiling. Who holds more
-    /// is brought down by the chores, unless the store was told to leave that alone.
+    /// Sets a tenant's policy target. `None` leaves the tenant to its ceiling. The chores bring a tenant that holds
+    /// more down to it, unless the store was told not to.
     pub fn set_target(&self, tenant: TenantId, target: Option<Bytes>) {
         if let Some(tenant) = self.tenants.get(tenant) {
             tenant.set_target(target);
         }
     }
 
-    /// Has a tenant's memory be a part of one pool, of which the oldest goes first, whoever's it is; so much it keeps in any case, and gives
-    /// the rest in its turn. `None` leaves to weights who gives way.
-    pub fn set_guard(&self, tenant: TenantId, guard: Option<Bytes>, giving: Giving) {
+    /// Makes a tenant's memory part of one pool, from which the oldest content goes first, whoever owns it. The tenant
+    /// keeps `guard` in any case and gives the rest in its turn. `None` lets weights decide which tenant gives way.
+    pub fn set_guard(&self, tenant: TenantId, guard: Option<Bytes>, giving: GiveWayOrder) {
         if let Some(tenant) = self.tenants.get(tenant) {
             tenant.set_guard(guard, giving);
         }
     }
 
     /// Refuses a tenant's new pages from now on, or takes them again. Gets, flushes and replacements go on (R-M1).
-    pub fn freeze(&self, tenant: TenantId, frozen: bool) {
+    pub fn set_freeze_state(&self, tenant: TenantId, state: FreezeState) {
         if let Some(tenant) = self.tenants.get(tenant) {
-            self.pages.holdings(tenant).freeze(frozen);
+            self.pages.tenant_pages(tenant).set_freeze_state(state);
         }
     }
 
     /// Whether a tenant's new pages are refused.
     pub fn is_frozen(&self, tenant: TenantId) -> bool {
         let tenant = self.tenants.get(tenant);
-        let holdings = tenant.and_then(|tenant| self.pages.known(tenant));
-        holdings.is_some_and(|holdings| holdings.is_frozen())
+        let tenant_pages = tenant.and_then(|tenant| self.pages.existing_tenant_pages(tenant));
+        tenant_pages.is_some_and(|tenant_pages| tenant_pages.is_frozen())
     }
 
     /// Chooses the eviction of a tenant's ephemeral pages.
@@ -119,41 +120,46 @@ impl Store {
         self.shown_eviction(tenant).chosen
     }
 
-    /// Which eviction a tenant's ephemeral pages have: never [`EvictionKind::Auto`].
+    /// The eviction that a tenant's ephemeral pages have. This is never [`EvictionKind::Auto`].
     pub fn ruling_eviction(&self, tenant: TenantId) -> EvictionKind {
         self.shown_eviction(tenant).ruling
     }
 
     fn shown_eviction(&self, tenant: TenantId) -> ShownEviction {
         let tenant = self.tenants.get(tenant);
-        let holdings = tenant.and_then(|tenant| self.pages.known(tenant));
-        holdings.map_or_else(ShownEviction::default, Holdings::eviction)
+        let tenant_pages = tenant.and_then(|tenant| self.pages.existing_tenant_pages(tenant));
+        tenant_pages.map_or_else(ShownEviction::default, TenantPages::eviction)
     }
 
-    /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`, in its order: one
-    /// page in [`SAMPLE_ONE_IN`], by its hash.
+    /// Moves the uses of a tenant's sampled pages since the last call to the end of `into`, in order. The sample is one
+    /// page in [`SAMPLE_ONE_IN`], by hash.
     pub fn drain_samples(&self, tenant: TenantId, into: &mut Vec<(u64, SampledUse)>) {
         let tenant = self.tenants.get(tenant);
-        if let Some(holdings) = tenant.and_then(|tenant| self.pages.known(tenant)) {
-            holdings.samples().drain(into);
+        if let Some(tenant_pages) =
+            tenant.and_then(|tenant| self.pages.existing_tenant_pages(tenant))
+        {
+            tenant_pages.samples().drain(into);
         }
     }
 
-    /// The same of its items.
+    /// Does the same for its items.
     pub fn drain_item_uses(&self, tenant: TenantId, into: &mut Vec<(u64, ItemUse)>) {
         if let Some(tenant) = self.tenants.get(tenant) {
-            self.items.part(tenant).followed.drain(into);
+            self.items.tenant_items(tenant).samples.drain(into);
         }
     }
 
-    /// What a tenant's pages are, now.
+    /// The figures of a tenant's pages now.
     pub fn page_figures(&self, tenant: TenantId) -> PageFigures {
         let tenant = self.tenants.get(tenant);
-        let figures = tenant.map(|tenant| self.pages.figures(tenant, self.arena.living(tenant.id)));
+        let figures = tenant.map(|tenant| {
+            self.pages
+                .figures(tenant, self.arena.live_totals(tenant.id))
+        });
         figures.unwrap_or_default()
     }
 
-    /// What the page store's own facts take.
+    /// The memory that the page store takes for its own bookkeeping.
     pub fn page_overhead(&self) -> PageOverhead {
         self.pages.overhead()
     }

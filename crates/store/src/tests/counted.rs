@@ -1,26 +1,26 @@
-//! What is counted as it comes and goes is what a walk through all memory finds.
+//! Compares what is counted as it comes and goes with what a walk through all memory finds.
 
 use std::collections::HashMap;
 
 use super::*;
-use crate::arena::{Claimant, Living, PageKind};
+use crate::arena::{BlockOwner, LiveTotals, PageKind};
 use crate::engine::Engine;
 
-/// Holds every counter against a walk through all blocks and frames. Nobody else uses the store meanwhile.
+/// Compares every counter with a walk through all blocks and frames. Nobody else uses the store meanwhile.
 pub(super) fn assert_counted(store: &Store) {
     while store.pages.chores(NOW) {}
-    store.arena.settle();
+    store.arena.drain_limbo();
     let arena = &store.arena;
     let (mut found, mut owned) = (HashMap::new(), HashMap::<_, Vec<_>>::new());
     for (id, block) in arena.blocks() {
-        let living: &mut Living = match block.owner() {
-            Claimant::None => continue,
-            Claimant::Tenant(tenant) | Claimant::Pages(tenant, _) => {
+        let living: &mut LiveTotals = match block.owner() {
+            BlockOwner::None => continue,
+            BlockOwner::Items(tenant) | BlockOwner::Pages(tenant, _) => {
                 found.entry(tenant).or_default()
             }
         };
         match block.owner() {
-            Claimant::Pages(..) => living.pages += u64::from(block.live_items()),
+            BlockOwner::Pages(..) => living.pages += u64::from(block.live_items()),
             _ => {
                 living.items += u64::from(block.live_items());
                 living.bytes += u64::from(block.live_bytes());
@@ -32,15 +32,15 @@ pub(super) fn assert_counted(store: &Store) {
             .push(id);
     }
     for figures in store.tenants() {
-        let counted = arena.living(figures.id);
+        let counted = arena.live_totals(figures.id);
         let walked = found.get(&figures.id).copied().unwrap_or_default();
         assert_eq!(counted, walked, "of {}", figures.settings.name);
         let tenant = store.tenants.get(figures.id).expect("a tenant");
         let engines: [(&dyn Engine, _); 2] = [
-            (&store.items, Claimant::Tenant(figures.id)),
+            (&store.items, BlockOwner::Items(figures.id)),
             (
                 &store.pages,
-                Claimant::Pages(figures.id, PageKind::Ephemeral),
+                BlockOwner::Pages(figures.id, PageKind::Ephemeral),
             ),
         ];
         for (engine, owner) in engines {
@@ -53,10 +53,10 @@ pub(super) fn assert_counted(store: &Store) {
     assert_pools(store);
 }
 
-/// The same of pools.
+/// Does the same for pools.
 fn assert_pools(store: &Store) {
     let mut found: HashMap<u32, u64> = HashMap::new();
-    let of_pages = |claimant| matches!(claimant, Claimant::Pages(..));
+    let of_pages = |claimant| matches!(claimant, BlockOwner::Pages(..));
     let blocks = store.arena.blocks();
     let own = blocks.filter(|(_, block)| of_pages(block.owner()));
     for frame in own.flat_map(|(id, _)| store.pages.frames.of_block(id)) {

@@ -1,10 +1,11 @@
-//! What no tenant loses to others, where several ask at once or for much at a time; and that what it gave is told as it was.
+//! What no tenant loses to others if several ask at once or for much at a time. The counts of what it gave must be
+//! right too.
 
 use std::sync::Barrier;
 
-use super::pages::{Client, EPHEMERAL};
+use super::pages::{EPHEMERAL, PoolClient};
 use super::*;
-use crate::arena::Blank;
+use crate::arena::UnwrittenPage;
 
 const BLOCKS: usize = 96;
 
@@ -15,7 +16,7 @@ const ROUNDS: u32 = 8;
 
 const SMALL_PAGE: usize = 128;
 
-/// A tenant with a floor that holds nearly all there is, by items, and whom everybody takes from.
+/// A tenant with a floor that holds nearly everything, as items. All others take from it.
 fn rich(store: &Arc<Store>, worker: &Worker) -> TenantId {
     let rich = guarded(store);
     for n in 0..2 * (BLOCKS * BLOCK / 1000) as u32 {
@@ -38,10 +39,10 @@ fn held(store: &Store, tenant: TenantId) -> usize {
     store.tenant_figures(tenant).held.0 as usize / BLOCK
 }
 
-/// Puts small pages, so that to empty a block takes long enough for others to come meanwhile.
-fn put_small(client: &Client, objects: std::ops::Range<u64>) {
+/// Puts small pages, so that emptying a block takes long enough for others to come meanwhile.
+fn put_small(client: &PoolClient, objects: std::ops::Range<u64>) {
     for object in objects {
-        let fill = |page: &mut Blank<'_>| page.write(&[7; SMALL_PAGE]);
+        let fill = |page: &mut UnwrittenPage<'_>| page.write(&[7; SMALL_PAGE]);
         client
             .worker
             .put_page(client.tenant, client.key(object, 0), NOW, fill);
@@ -52,11 +53,11 @@ fn put_small(client: &Client, objects: std::ops::Range<u64>) {
 fn many_who_ask_at_once_take_no_block_of_a_floor() {
     for round in 0..ROUNDS {
         let (store, _) = pages::store_of(BLOCKS, 4, SMALL_PAGE);
-        let rich = Client::new(&store, guarded(&store), EPHEMERAL);
+        let rich = PoolClient::new(&store, guarded(&store), EPHEMERAL);
         put_small(&rich, 0..(BLOCKS * BLOCK / SMALL_PAGE) as u64);
         assert!(held(&store, rich.tenant) > FLOOR + 40);
-        let poor: Vec<Client> = (0..4)
-            .map(|n| Client::new(&store, tenant(&store, &format!("poor-{n}"), 100), EPHEMERAL))
+        let poor: Vec<PoolClient> = (0..4)
+            .map(|n| PoolClient::new(&store, tenant(&store, &format!("poor-{n}"), 100), EPHEMERAL))
             .collect();
         let start = Barrier::new(poor.len());
         std::thread::scope(|scope| {
@@ -69,7 +70,8 @@ fn many_who_ask_at_once_take_no_block_of_a_floor() {
             }
         });
         assert!(held(&store, rich.tenant) >= FLOOR, "round {round}");
-        // On a busy machine some made do with what they had while another held blocks back: so once more, one after the other.
+        // On a busy machine some tenants made do with what they had while a thread held blocks back. So each puts once
+        // more, one after the other.
         poor.iter()
             .for_each(|client| put_small(client, 15_000..30_000));
         assert_eq!(held(&store, rich.tenant), FLOOR, "round {round}");
@@ -93,7 +95,7 @@ fn a_value_of_many_blocks_takes_none_of_a_floor() {
     }
 }
 
-/// Half of what is evicted is kept: the segments that it is copied to are no gift.
+/// Half of what is evicted is kept. The segments that it is copied to do not count as given.
 #[test]
 fn what_a_tenant_gave_is_what_it_has_less_and_another_more() {
     let (store, _) = store(BLOCKS, true);
@@ -109,20 +111,20 @@ fn what_a_tenant_gave_is_what_it_has_less_and_another_more() {
         let (rich, poor) = (store.tenant_figures(rich), store.tenant_figures(poor));
         let less = before as i64 - rich.held.0 as i64 / BLOCK as i64;
         let gave = (rich.gave.0 / BLOCK as u64) as i64;
-        // A segment of survivors that nothing was given up for yet.
+        // A segment of survivors for which nothing was given up yet.
         assert!((0..=1).contains(&(gave - less.max(0))), "{gave} {less}");
         assert_eq!(rich.gave, poor.got);
     }
     assert!(store.tenant_figures(rich).gave.0 > 20 * BLOCK as u64);
 }
 
-/// One puts items, the other pages; each takes from the other by turns, for they hold about as much.
+/// One tenant puts items, the other pages. Each takes from the other in turn, because they hold about as much.
 #[test]
 fn what_goes_to_and_fro_between_items_and_pages_is_told_as_it_went() {
     let (store, _) = pages::store(BLOCKS, 4);
     let worker = store.worker().expect("a worker");
     let items = tenant(&store, "items", 100);
-    let pages = Client::new(&store, tenant(&store, "pages", 100), EPHEMERAL);
+    let pages = PoolClient::new(&store, tenant(&store, "pages", 100), EPHEMERAL);
     let stands = || {
         [items, pages.tenant].map(|tenant| {
             let figures = store.tenant_figures(tenant);

@@ -1,34 +1,34 @@
-//! What the store notes of those that are followed, against what it holds.
+//! Compares what the store logs about its sample with what it holds.
 
 use std::collections::{HashMap, HashSet};
 
-use super::pages::{self, Client, EPHEMERAL, KEEPING};
+use super::pages::{self, EPHEMERAL, KEEPING, PoolClient};
 use super::*;
 use crate::api::SampledUse;
 use crate::items::{Entry, ItemUse};
 
-/// Luck that is the same in every run.
-struct Luck(u64);
+/// Random numbers that are the same in every run.
+struct TestRandom(u64);
 
-impl Luck {
+impl TestRandom {
     fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         (self.0 >> 33) % most
     }
 }
 
-/// Three quarters of the keys are more than there is room for. Which key a hash is of is told by the note of its store.
+/// Three quarters of the keys exceed the room. The entry of a store tells which key a hash belongs to.
 #[test]
 fn a_followed_item_is_there_exactly_if_the_notes_say_so() {
     let (store, _) = store(16, true);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
     let (mut names, mut here) = (HashMap::new(), HashSet::new());
-    let (mut luck, mut notes, mut evicted) = (Luck(3), Vec::new(), 0);
+    let (mut random, mut notes, mut evicted) = (TestRandom(3), Vec::new(), 0);
     store.drain_item_uses(ann, &mut notes);
     for n in 0..24_000_u64 {
-        let key = luck.below(12_000).to_le_bytes();
-        let turn = luck.below(10);
+        let key = random.below(12_000).to_le_bytes();
+        let turn = random.below(10);
         match turn {
             0 => drop(worker.update(ann, &key, NOW, |entry| entry.remove())),
             1..5 => drop(get(&worker, ann, &key, NOW)),
@@ -43,12 +43,12 @@ fn a_followed_item_is_there_exactly_if_the_notes_say_so() {
                     assert_eq!(*names.entry(hash).or_insert(key), key, "{n}");
                     here.insert(hash);
                 }
-                ItemUse::Gone => assert!(here.remove(&hash) && turn == 0, "{n}"),
+                ItemUse::Removed => assert!(here.remove(&hash) && turn == 0, "{n}"),
                 ItemUse::Evicted => {
                     evicted += 1;
                     assert!(here.remove(&hash), "it was there: {n}");
                 }
-                ItemUse::Asked => assert!(names.get(&hash).is_none_or(|name| *name == key)),
+                ItemUse::Get => assert!(names.get(&hash).is_none_or(|name| *name == key)),
             }
         }
     }
@@ -58,12 +58,12 @@ fn a_followed_item_is_there_exactly_if_the_notes_say_so() {
     let (followed, ought) = (names.len() as f64, 7600.0 / 16.0);
     assert!((followed / ought - 1.0).abs() < 0.15, "{followed}");
     for (hash, key) in names {
-        let read = worker.read(ann, &key, NOW, Reading::Peek, |_| ());
+        let read = worker.read(ann, &key, NOW, ReadKind::Peek, |_| ());
         assert_eq!(read == Lookup::Hit(()), here.contains(&hash), "{key:?}");
     }
 }
 
-/// Gets that also change the item (get and touch) go by an update: those that find it, and those that do not.
+/// Gets that also change the item (get and touch) are updates. Both those that find it and those that do not count.
 #[test]
 fn a_use_in_an_update_is_asked_for_too() {
     let (store, _) = store(16, true);
@@ -77,12 +77,12 @@ fn a_use_in_an_update_is_asked_for_too() {
             put(&worker, ann, &n.to_le_bytes(), &[7; 150], NOW).expect("room");
         }
         worker
-            .update(ann, &n.to_le_bytes(), NOW, |entry| entry.note_use())
+            .update(ann, &n.to_le_bytes(), NOW, |entry| entry.record_use())
             .expect("it needs no room");
         store.drain_item_uses(ann, &mut notes);
         let uses = notes
             .drain(..)
-            .filter(|(_, what)| *what == ItemUse::Asked)
+            .filter(|(_, what)| *what == ItemUse::Get)
             .count();
         asked[usize::from(is_there)] += uses;
     }
@@ -93,7 +93,7 @@ fn a_use_in_an_update_is_asked_for_too() {
     );
 }
 
-/// A reader that stores what it did not find (`mg` with vivify) missed it, and has used what it stored.
+/// A reader that stores what it did not find (`mg` with vivify) has missed it, and has used what it stored.
 #[test]
 fn what_is_stored_where_it_was_asked_for_in_vain_is_a_miss_and_used() {
     let (store, _) = store(16, true);
@@ -111,7 +111,7 @@ fn what_is_stored_where_it_was_asked_for_in_vain_is_a_miss_and_used() {
     for (n, now) in (0..1000_u64).flat_map(|n| [(n, NOW), (n, Second(NOW.0 + 10))]) {
         let make = |entry: &mut Entry<'_>| {
             assert!(entry.current().is_none());
-            entry.note_use();
+            entry.record_use();
             entry.store(&new);
         };
         worker
@@ -120,10 +120,10 @@ fn what_is_stored_where_it_was_asked_for_in_vain_is_a_miss_and_used() {
         store.drain_item_uses(ann, &mut notes);
         let uses: Vec<ItemUse> = notes.drain(..).map(|(_, what)| what).collect();
         assert!(
-            matches!(uses[..], [] | [ItemUse::Asked, ItemUse::Stored(_)]),
+            matches!(uses[..], [] | [ItemUse::Get, ItemUse::Stored(_)]),
             "{uses:?}"
         );
-        let fetched = worker.read(ann, &n.to_le_bytes(), NOW, Reading::Peek, |item| {
+        let fetched = worker.read(ann, &n.to_le_bytes(), NOW, ReadKind::Peek, |item| {
             item.fetched()
         });
         assert_eq!(fetched, Lookup::Hit(true));
@@ -131,7 +131,7 @@ fn what_is_stored_where_it_was_asked_for_in_vain_is_a_miss_and_used() {
     assert_eq!(store.tenant_figures(ann).expired_unfetched, 0);
 }
 
-/// Nothing is noted, and no memory taken for it, before somebody asks.
+/// Before the first drain, nothing is logged and the log takes no memory.
 #[test]
 fn nothing_is_noted_until_somebody_drains() {
     let (store, _) = store(16, true);
@@ -149,16 +149,16 @@ fn nothing_is_noted_until_somebody_drains() {
     assert!(noted() > 30);
 }
 
-/// A put, a get that takes the page away or leaves it, and an eviction are all that happens to a page here.
+/// Only a put, a get that takes the page away or leaves it, and an eviction happen to a page here.
 fn check_pages(flags: sublet_types::PoolFlags) {
     let (store, _) = pages::store(40, 4);
-    let client = Client::new(&store, pages::tenant(&store, "ann", 100), flags);
+    let client = PoolClient::new(&store, pages::tenant(&store, "ann", 100), flags);
     let (mut names, mut here) = (HashMap::new(), HashSet::new());
-    let (mut luck, mut notes, mut evicted) = (Luck(5), Vec::new(), 0);
+    let (mut random, mut notes, mut evicted) = (TestRandom(5), Vec::new(), 0);
     for n in 0..20_000 {
-        let page = luck.below(2000);
+        let page = random.below(2000);
         let (object, index) = (page / 16, page as u32 % 16);
-        match luck.below(3) {
+        match random.below(3) {
             0 => drop(client.get(object, index)),
             _ => drop(client.put(object, index, page)),
         }

@@ -1,5 +1,5 @@
-//! Readers, writers, flushes and release at once: a value that is read is one that was stored under that
-//! key, whole, whatever happens around it.
+//! Readers, writers, flushes and releases at once. A value that is read is one that was stored under that key, whole,
+//! whatever happens around it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,21 +11,21 @@ use super::*;
 const KEYS: u32 = 4000;
 const ROUNDS: u32 = 60_000;
 
-/// Rounds of all writers between two releases: so a busy machine sees no more of them.
+/// Rounds of all writers between two releases, so that a busy machine sees no more releases.
 const ROUNDS_BETWEEN: u64 = 500;
 
-/// How far the writers are.
+/// How many rounds the writers have done.
 #[derive(Default)]
 struct Progress {
     rounds: AtomicU64,
     hits: AtomicU64,
 }
 
-fn xorshift(luck: &mut u64) -> u64 {
-    *luck ^= *luck << 13;
-    *luck ^= *luck >> 7;
-    *luck ^= *luck << 17;
-    *luck
+fn xorshift(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random
 }
 
 fn is_whole(key: u32, value: &[u8]) -> bool {
@@ -38,17 +38,17 @@ fn is_whole(key: u32, value: &[u8]) -> bool {
 
 fn write_and_read(store: &Arc<Store>, tenants: [TenantId; 2], seed: u64, progress: &Progress) {
     let worker = store.worker().expect("a worker");
-    let mut luck = seed;
+    let mut random = seed;
     for round in 0..ROUNDS {
-        let key = (xorshift(&mut luck) % u64::from(KEYS)) as u32;
+        let key = (xorshift(&mut random) % u64::from(KEYS)) as u32;
         let tenant = tenants[key as usize % 2];
         let name = key.to_le_bytes();
         if round % 3 == 0 {
-            let large = luck.is_multiple_of(97);
+            let large = random.is_multiple_of(97);
             let len = if large {
                 40_000
             } else {
-                8 + (luck % 900) as usize
+                8 + (random % 900) as usize
             };
             let _ = put(
                 &worker,

@@ -12,19 +12,19 @@ mod shares;
 use crate::settings::{PageSettings, StoreSettings};
 use std::sync::Arc;
 
-use sublet_types::{Bytes, Expiry, Nanos, Second, Shrinking, TenantId, TenantSettings, Weight};
+use sublet_types::{Bytes, Expiry, Nanos, Second, ShrinkMode, TenantId, TenantSettings, Weight};
 
 use crate::api::TENANTS_MAX;
 use crate::api::*;
-use crate::arena::fake::{Heap, Levers};
+use crate::arena::fake::{FakeMemory, FaultControls};
 use crate::store::Store;
 use crate::worker::Worker;
 
-/// Blocks of tests: small, so that much happens in little memory.
+/// The block size of tests: small, so that much happens in little memory.
 pub(crate) const BLOCK: usize = 64 << 10;
 
-pub(crate) fn store(blocks: usize, evicts: bool) -> (Arc<Store>, Arc<Levers>) {
-    let (heap, levers) = Heap::new(blocks * BLOCK, BLOCK);
+pub(crate) fn store(blocks: usize, evicts: bool) -> (Arc<Store>, Arc<FaultControls>) {
+    let (heap, levers) = FakeMemory::new(blocks * BLOCK, BLOCK);
     let settings = StoreSettings {
         capacity: Bytes((blocks * BLOCK) as u64),
         limit: Bytes((blocks * BLOCK) as u64),
@@ -53,7 +53,7 @@ fn put(
     key: &[u8],
     value: &[u8],
     now: Second,
-) -> Result<u64, Refused> {
+) -> Result<u64, ItemRefused> {
     put_until(worker, tenant, key, value, Expiry::Never, now)
 }
 
@@ -64,19 +64,19 @@ fn put_until(
     value: &[u8],
     expiry: Expiry,
     now: Second,
-) -> Result<u64, Refused> {
+) -> Result<u64, ItemRefused> {
     let new = NewItem {
         flags: 5,
         expiry,
         marks: Marks::default(),
-        cas: NewCas::Told,
+        cas: NewCas::Reported,
         value: &[value],
     };
     worker.update(tenant, key, now, |entry| entry.store(&new))
 }
 
 fn get(worker: &Worker, tenant: TenantId, key: &[u8], now: Second) -> Option<Vec<u8>> {
-    let read = worker.read(tenant, key, now, Reading::Use, |item| {
+    let read = worker.read(tenant, key, now, ReadKind::Use, |item| {
         let mut value = Vec::new();
         item.value().copy_to(&mut value);
         value
@@ -87,7 +87,7 @@ fn get(worker: &Worker, tenant: TenantId, key: &[u8], now: Second) -> Option<Vec
     }
 }
 
-/// A value that says which key and version it is of, in every byte of a length that differs.
+/// A value that names its key and version in every byte. Its length differs.
 fn self_describing(key: u32, version: u32, len: usize) -> Vec<u8> {
     let word = [key.to_le_bytes(), version.to_le_bytes()].concat();
     word.iter().copied().cycle().take(len).collect()
@@ -101,11 +101,11 @@ fn what_is_stored_is_read() {
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
     let cas = put(&worker, ann, b"k", b"hello", NOW).expect("room");
-    let seen = worker.read(ann, b"k", NOW, Reading::Use, |item| {
+    let seen = worker.read(ann, b"k", NOW, ReadKind::Use, |item| {
         (item.flags(), item.cas(), item.fetched(), item.value().len())
     });
     assert_eq!(seen, Lookup::Hit((5, cas, false, 5)));
-    let fetched = worker.read(ann, b"k", NOW, Reading::Peek, |item| item.fetched());
+    let fetched = worker.read(ann, b"k", NOW, ReadKind::Peek, |item| item.fetched());
     assert_eq!(fetched, Lookup::Hit(true));
 }
 
@@ -123,7 +123,7 @@ fn nobody_reads_what_is_not_theirs() {
     assert_eq!(get(&worker, ben, b"k", NOW), None);
 }
 
-/// By its name: nobody else may read what was its, and neither may it.
+/// It is known by its name. Nobody else may read what it had, and neither may it.
 #[test]
 fn a_tenant_that_comes_back_has_nothing_of_what_it_was() {
     let (store, _) = store(16, true);
@@ -137,7 +137,7 @@ fn a_tenant_that_comes_back_has_nothing_of_what_it_was() {
     assert_eq!(get(&worker, ann, b"key", NOW), Some(b"another".to_vec()));
 }
 
-/// So many at a time, and any number in a daemon's life.
+/// The number of tenants at a time is bounded. The number in a daemon's life is not.
 #[test]
 fn a_place_is_used_again_by_another_who_finds_nothing_there() {
     let (store, _) = store(16, true);
@@ -176,7 +176,7 @@ fn a_place_is_used_again_by_another_who_finds_nothing_there() {
     assert_eq!(stale, Err(TenantError::Unknown), "who means the one before");
     assert_eq!(store.tenant(&settings("more").name), Some(first));
 
-    // In turn: none is used again while another was empty for longer.
+    // Slots are reused in turn: none while another has been empty for longer.
     for id in &others[..3] {
         store.remove_tenant(*id);
     }
@@ -192,7 +192,7 @@ fn who_is_removed_gives_all_back_though_nobody_shrinks() {
     let (store, _) = store(16, true);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    store.set_shrinking(Shrinking::Never);
+    store.set_shrinking(ShrinkMode::Never);
     for key in 0..200u32 {
         put(&worker, ann, &key.to_le_bytes(), &[1; 1000], NOW).expect("room");
     }
@@ -207,7 +207,7 @@ fn a_miss_says_why_once() {
     let (store, _) = store(16, true);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    let look = |key: &[u8], now| worker.read(ann, key, now, Reading::Use, |_| ());
+    let look = |key: &[u8], now| worker.read(ann, key, now, ReadKind::Use, |_| ());
     put_until(&worker, ann, b"short", b"v", Expiry::At(Second(5)), NOW).expect("room");
     put(&worker, ann, b"long", b"v", NOW).expect("room");
     assert_eq!(look(b"short", Second(4)), Lookup::Hit(()));
@@ -241,7 +241,7 @@ fn large_values_come_back_whole_and_go_whole() {
     );
     assert_eq!(
         put(&worker, ann, b"large", &vec![0; 1 << 20], NOW),
-        Err(Refused::TooLarge)
+        Err(ItemRefused::TooLarge)
     );
     assert_eq!(get(&worker, ann, b"large", NOW), Some(b"small".to_vec()));
 }
@@ -309,7 +309,7 @@ fn a_told_cas_lasts_until_the_value_changes() {
     let (store, _) = store(32, true);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    let cas_of = |key: &[u8]| worker.read(ann, key, NOW, Reading::Use, |item| item.cas());
+    let cas_of = |key: &[u8]| worker.read(ann, key, NOW, ReadKind::Use, |item| item.cas());
     let plain = NewItem {
         flags: 0,
         expiry: Expiry::Never,
@@ -320,13 +320,17 @@ fn a_told_cas_lasts_until_the_value_changes() {
     worker
         .update(ann, b"k", NOW, |entry| entry.store(&plain))
         .expect("room");
-    let Lookup::Hit(told) = cas_of(b"k") else {
+    let Lookup::Hit(reported) = cas_of(b"k") else {
         panic!("just stored");
     };
     for cold in 0..50_000u32 {
         put(&worker, ann, &cold.to_le_bytes(), &[2; 200], NOW).expect("room");
         if cold % 100 == 0 {
-            assert_eq!(cas_of(b"k"), Lookup::Hit(told), "moved {cold} items later");
+            assert_eq!(
+                cas_of(b"k"),
+                Lookup::Hit(reported),
+                "moved {cold} items later"
+            );
         }
     }
     worker
@@ -335,7 +339,7 @@ fn a_told_cas_lasts_until_the_value_changes() {
     let Lookup::Hit(newer) = cas_of(b"k") else {
         panic!("just stored");
     };
-    assert!(newer > told);
+    assert!(newer > reported);
 }
 
 #[test]
@@ -463,7 +467,7 @@ fn what_is_dead_is_used_again_before_more_memory_is() {
     assert_eq!(figures.expired_unfetched, figures.reclaimed);
 }
 
-/// Who watches a full cache sees something go with each put, and memory is not freed far ahead of its use.
+/// An observer of a full store sees something go with each put. Memory is not freed far ahead of its use.
 #[test]
 fn each_put_into_a_full_cache_evicts_as_much_as_it_wrote() {
     let (store, _) = store(256, true);
@@ -493,7 +497,7 @@ fn who_listens_hears_of_every_eviction() {
     let mut missed_in_all = 0;
     for key in 0..50_000u32 {
         put(&worker, ann, &key.to_le_bytes(), &[2; 200], NOW).expect("room");
-        let (heard, missed) = listener.take();
+        let (heard, missed) = listener.drain();
         missed_in_all += missed;
         for evicted in heard {
             assert_eq!((evicted.value_len, evicted.fetched), (200, false));
@@ -548,7 +552,7 @@ fn a_flush_that_was_put_off_takes_what_was_stored_before_its_moment() {
     put(&worker, ann, b"before", b"1", NOW).expect("room");
     put(&worker, ben, b"k", b"another's", NOW).expect("room");
     worker.defer_flush(ann, due);
-    assert!(other.awaits_flush(ann) && !other.awaits_flush(ben));
+    assert!(other.has_deferred_flush(ann) && !other.has_deferred_flush(ben));
     put(&worker, ann, b"meanwhile", b"2", NOW).expect("room");
     at(soon);
     assert!(get(&worker, ann, b"before", NOW).is_some());
@@ -558,7 +562,7 @@ fn a_flush_that_was_put_off_takes_what_was_stored_before_its_moment() {
     let left = [&b"before"[..], b"meanwhile", b"after"].map(|key| get(&worker, ann, key, NOW));
     assert_eq!(left, [None, None, Some(b"3".to_vec())]);
     assert_eq!(get(&worker, ben, b"k", NOW), Some(b"another's".to_vec()));
-    assert!(!worker.awaits_flush(ann));
+    assert!(!worker.has_deferred_flush(ann));
 }
 
 #[test]
@@ -573,19 +577,19 @@ fn a_flush_that_was_put_off_gives_way_to_a_later_word() {
     assert!(get(&worker, ann, b"k", NOW).is_some());
     worker.flush(ann, NOW);
     assert!(
-        !worker.awaits_flush(ann),
+        !worker.has_deferred_flush(ann),
         "at once takes the place of later"
     );
     worker.defer_flush(ann, Nanos(1000));
     store.remove_tenant(ann);
     assert_eq!(tenant(&store, "ann", 100), ann);
     assert!(
-        !worker.awaits_flush(ann),
+        !worker.has_deferred_flush(ann),
         "who comes back has put nothing off"
     );
 }
 
-/// Many find the moment past at once: each goes on only when all that was stored before is gone.
+/// Many threads find the moment past at once. Each goes on only when everything that was stored before is gone.
 #[test]
 fn nobody_goes_on_before_a_due_flush_is_done() {
     let (store, _) = store(32, true);
@@ -622,7 +626,7 @@ fn a_flushed_item_says_so_while_nobody_needs_its_room() {
     while worker.upkeep(soon) {}
     assert_eq!(store.tenant_figures(ann).items, 0);
     assert!(store.tenant_figures(ann).held > Bytes::ZERO);
-    let read = |now| worker.read(ann, b"key", now, Reading::Use, |_| ());
+    let read = |now| worker.read(ann, b"key", now, ReadKind::Use, |_| ());
     assert_eq!(read(soon), Lookup::Miss(Absence::Flushed));
     let later = Second(NOW.0 + 60);
     while worker.upkeep(later) {}

@@ -1,5 +1,5 @@
-//! A `HashMap` beside the store: whatever the store says it has must be what the map has, and where memory
-//! suffices it must say so. Faults: no memory, release in the middle, clock jumps, flushes.
+//! A `HashMap` beside the store. Whatever the store says it has must be what the map has. If memory suffices, the store
+//! must have all of it. Faults: no memory, release in the middle, clock jumps, flushes.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use super::counted::assert_counted;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ItemStep {
     Put {
         key: u8,
         len: usize,
@@ -55,40 +55,40 @@ enum Step {
     Upkeep,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ItemStep>> {
     let len = prop_oneof![6 => 0usize..300, 2 => 0usize..20_000, 1 => 20_000usize..200_000];
     let ttl = proptest::option::of(0u32..100);
     let step = prop_oneof![
-        8 => (any::<u8>(), len.clone(), ttl.clone()).prop_map(|(key, len, ttl)| Step::Put { key, len, ttl }),
-        8 => any::<u8>().prop_map(|key| Step::Get { key }),
-        3 => (any::<u8>(), 0usize..500).prop_map(|(key, len)| Step::Cas { key, len }),
-        2 => (any::<u8>(), ttl).prop_map(|(key, ttl)| Step::Touch { key, ttl }),
-        2 => (any::<u8>(), len).prop_map(|(key, len)| Step::Append { key, len }),
-        3 => any::<u8>().prop_map(|key| Step::Remove { key }),
-        1 => Just(Step::Flush),
-        2 => (0u32..50).prop_map(|secs| Step::Clock { secs }),
-        1 => (1u64..32, 0usize..2).prop_map(|(blocks, mode)| Step::Release { blocks, mode }),
-        1 => (4u64..64).prop_map(|blocks| Step::Limit { blocks }),
-        1 => any::<bool>().prop_map(|exhausted| Step::Exhaust { exhausted }),
-        2 => (1u16..600).prop_map(|items| Step::Churn { items }),
-        2 => Just(Step::Upkeep),
+        8 => (any::<u8>(), len.clone(), ttl.clone()).prop_map(|(key, len, ttl)| ItemStep::Put { key, len, ttl }),
+        8 => any::<u8>().prop_map(|key| ItemStep::Get { key }),
+        3 => (any::<u8>(), 0usize..500).prop_map(|(key, len)| ItemStep::Cas { key, len }),
+        2 => (any::<u8>(), ttl).prop_map(|(key, ttl)| ItemStep::Touch { key, ttl }),
+        2 => (any::<u8>(), len).prop_map(|(key, len)| ItemStep::Append { key, len }),
+        3 => any::<u8>().prop_map(|key| ItemStep::Remove { key }),
+        1 => Just(ItemStep::Flush),
+        2 => (0u32..50).prop_map(|secs| ItemStep::Clock { secs }),
+        1 => (1u64..32, 0usize..2).prop_map(|(blocks, mode)| ItemStep::Release { blocks, mode }),
+        1 => (4u64..64).prop_map(|blocks| ItemStep::Limit { blocks }),
+        1 => any::<bool>().prop_map(|exhausted| ItemStep::Exhaust { exhausted }),
+        2 => (1u16..600).prop_map(|items| ItemStep::Churn { items }),
+        2 => Just(ItemStep::Upkeep),
     ];
     proptest::collection::vec(step, 1..120)
 }
 
-struct Kept {
+struct ModelValue {
     value: Vec<u8>,
     expiry: Expiry,
     cas: u64,
 }
 
 /// The store and the map side by side.
-struct Pair {
+struct StoreAndMap {
     store: Arc<Store>,
-    levers: Arc<Levers>,
+    levers: Arc<FaultControls>,
     worker: Worker,
     ann: TenantId,
-    map: HashMap<u8, Kept>,
+    map: HashMap<u8, ModelValue>,
     now: Second,
     version: u32,
     churned: u32,
@@ -96,11 +96,11 @@ struct Pair {
     was_short: bool,
 }
 
-impl Pair {
-    fn new(blocks: usize) -> Pair {
+impl StoreAndMap {
+    fn new(blocks: usize) -> StoreAndMap {
         let (store, levers) = store(blocks, true);
         let ann = tenant(&store, "ann", 100);
-        Pair {
+        StoreAndMap {
             worker: store.worker().expect("a worker"),
             store,
             levers,
@@ -127,28 +127,28 @@ impl Pair {
         self.map.retain(|_, kept| !kept.expiry.is_past(now));
     }
 
-    fn learn(&mut self, key: u8, value: Vec<u8>, expiry: Expiry, stored: Result<u64, Refused>) {
+    fn learn(&mut self, key: u8, value: Vec<u8>, expiry: Expiry, stored: Result<u64, ItemRefused>) {
         match stored {
             Ok(cas) => {
-                self.map.insert(key, Kept { value, expiry, cas });
+                self.map.insert(key, ModelValue { value, expiry, cas });
             }
             Err(_) => self.was_short = true,
         }
         self.expire();
     }
 
-    fn apply(&mut self, step: &Step) {
+    fn apply(&mut self, step: &ItemStep) {
         match *step {
-            Step::Put { key, len, ttl } => {
+            ItemStep::Put { key, len, ttl } => {
                 let (value, expiry) = (self.value(key, len), self.expiry(ttl));
                 let stored = put_until(&self.worker, self.ann, &[key], &value, expiry, self.now);
                 self.learn(key, value, expiry, stored);
             }
-            Step::Get { key } => self.check(key),
-            Step::Cas { key, len } => self.cas(key, len),
-            Step::Touch { key, ttl } => self.touch(key, ttl),
-            Step::Append { key, len } => self.append(key, len),
-            Step::Remove { key } => {
+            ItemStep::Get { key } => self.check(key),
+            ItemStep::Cas { key, len } => self.cas(key, len),
+            ItemStep::Touch { key, ttl } => self.touch(key, ttl),
+            ItemStep::Append { key, len } => self.append(key, len),
+            ItemStep::Remove { key } => {
                 let there = self.worker.update(self.ann, &[key], self.now, |entry| {
                     let there = entry.current().is_some();
                     entry.remove();
@@ -157,25 +157,25 @@ impl Pair {
                 let known = self.map.remove(&key).is_some();
                 self.agree(key, there == Ok(true), known);
             }
-            Step::Flush => {
+            ItemStep::Flush => {
                 self.worker.flush(self.ann, self.now);
                 self.map.clear();
             }
-            Step::Clock { secs } => {
+            ItemStep::Clock { secs } => {
                 self.now.0 += secs;
                 self.expire();
             }
-            Step::Release { blocks, mode } => self.release(blocks, mode),
-            Step::Limit { blocks } => {
+            ItemStep::Release { blocks, mode } => self.release(blocks, mode),
+            ItemStep::Limit { blocks } => {
                 self.store.set_limit(Bytes(blocks * BLOCK as u64));
                 self.was_short = true;
             }
-            Step::Exhaust { exhausted } => {
+            ItemStep::Exhaust { exhausted } => {
                 self.levers.exhausted.store(exhausted, Ordering::Relaxed);
                 self.was_short |= exhausted;
             }
-            Step::Churn { items } => self.churn(items),
-            Step::Upkeep => while self.worker.upkeep(self.now) {},
+            ItemStep::Churn { items } => self.churn(items),
+            ItemStep::Upkeep => while self.worker.upkeep(self.now) {},
         }
     }
 
@@ -203,7 +203,9 @@ impl Pair {
         self.check(key);
         let read = self
             .worker
-            .read(self.ann, &[key], self.now, Reading::Peek, |item| item.cas());
+            .read(self.ann, &[key], self.now, ReadKind::Peek, |item| {
+                item.cas()
+            });
         let Lookup::Hit(cas) = read else {
             return;
         };
@@ -257,7 +259,7 @@ impl Pair {
                 flags,
                 expiry,
                 marks,
-                cas: NewCas::Told,
+                cas: NewCas::Reported,
                 value: &pieces,
             }))
         });
@@ -273,8 +275,8 @@ impl Pair {
             Ok(None) => {
                 self.map.remove(&key);
             }
-            Err(Refused::TooLarge) => {}
-            Err(Refused::NoMemory) => self.was_short = true,
+            Err(ItemRefused::TooLarge) => {}
+            Err(ItemRefused::NoMemory) => self.was_short = true,
         }
     }
 
@@ -325,8 +327,8 @@ proptest! {
 
     #[test]
     fn the_store_says_what_the_map_says(steps in steps(), blocks in 12usize..80) {
-        let mut pair = Pair::new(blocks);
-        // Small arenas evict: only with room for all may nothing be lost.
+        let mut pair = StoreAndMap::new(blocks);
+        // Small arenas evict. Only with room for everything may nothing be lost.
         pair.was_short = blocks < 70;
         for step in &steps {
             pair.apply(step);

@@ -1,4 +1,4 @@
-//! Giving memory back: what goes, what stays, and what is said of what is left.
+//! Giving memory back: what goes, what stays, and what the store reports of what is left.
 
 use super::*;
 use crate::BlockOrder;
@@ -22,7 +22,7 @@ fn release_gives_memory_back_and_ordered_keeps_the_hot() {
         }
         let present: Vec<u32> = (0..60_000u32)
             .filter(|key| {
-                worker.read(ann, &key.to_le_bytes(), NOW, Reading::Peek, |_| ()) == Lookup::Hit(())
+                worker.read(ann, &key.to_le_bytes(), NOW, ReadKind::Peek, |_| ()) == Lookup::Hit(())
             })
             .collect();
         let hot: Vec<u32> = present.iter().copied().step_by(10).collect();
@@ -61,7 +61,7 @@ fn release_gives_memory_back_and_ordered_keeps_the_hot() {
     }
 }
 
-/// Whole blocks go in the order of whoever asks, the first ones first.
+/// Whole blocks go in the caller's order, the first ones first.
 #[test]
 fn blocks_go_in_an_order_of_the_callers_own() {
     const KEYS: u32 = 20_000;
@@ -73,7 +73,7 @@ fn blocks_go_in_an_order_of_the_callers_own() {
         put(&worker, ann, &key.to_le_bytes(), &value, NOW).expect("room");
     }
     let amount = store.figures().held - Bytes((40 * BLOCK) as u64);
-    let youngest_first: BlockOrder = |blocks, _luck| blocks.sort_by_key(|block| !block.age);
+    let youngest_first: BlockOrder = |blocks, _random| blocks.sort_by_key(|block| !block.age);
     let released = worker.release_by(youngest_first, amount, NOW);
     assert_eq!(released.bytes, amount);
     let is_kept = |key: &u32| get(&worker, ann, &key.to_le_bytes(), NOW).is_some();
@@ -82,8 +82,9 @@ fn blocks_go_in_an_order_of_the_callers_own() {
     assert_eq!((kept..KEYS).find(is_kept), None);
 }
 
-/// Who gives way where all memory is one pool is asked how old what it would lose next is: what is there, not what went. Whose bar lies
-/// where is between an eighth of a turnover and five of them, which is the age of the oldest segment.
+/// If all memory is one pool, a tenant must know the age of what it would lose next: of what is there, not of what
+/// went. Wherever its bar lies, that age is between an eighth of a turnover and five turnovers, the age of the oldest
+/// segment.
 #[test]
 fn the_age_of_what_goes_next_is_that_of_what_is_left() {
     use sublet_types::ReleaseMode::{Fast, Ordered};
@@ -116,8 +117,8 @@ fn the_age_of_what_goes_next_is_that_of_what_is_left() {
             };
             let turnover = arena.clock() - left;
             let age = crate::tails::BEGINNING + arena.clock() - oldest();
-            let told = turnover / 8..=turnover * 5;
-            assert!(told.contains(&age), "{mode:?}: {age} of {told:?}");
+            let reported = turnover / 8..=turnover * 5;
+            assert!(reported.contains(&age), "{mode:?}: {age} of {reported:?}");
         }
     }
 }
@@ -125,7 +126,7 @@ fn the_age_of_what_goes_next_is_that_of_what_is_left() {
 #[test]
 fn who_has_no_pages_left_is_not_told_to_be_as_old_as_they_were() {
     let (store, _) = pages::store(40, 4);
-    let client = pages::Client::new(&store, tenant(&store, "ann", 100), pages::EPHEMERAL);
+    let client = pages::PoolClient::new(&store, tenant(&store, "ann", 100), pages::EPHEMERAL);
     let oldest = || {
         let ann = store.tenants.get(client.tenant);
         ann.expect("ann").tails.oldest()
@@ -143,7 +144,7 @@ fn who_has_no_pages_left_is_not_told_to_be_as_old_as_they_were() {
     assert_eq!(oldest(), 0);
 }
 
-/// Of four kinds side by side the expired ones go; when they are gone, those that are large and were never hit.
+/// Of four kinds side by side, the expired items go. When they are gone, the large ones that were never hit go.
 #[test]
 fn an_ordered_release_takes_the_expired_and_then_what_has_most_space_time() {
     const EACH: u32 = 2_800;
@@ -179,7 +180,7 @@ fn an_ordered_release_takes_the_expired_and_then_what_has_most_space_time() {
         assert_eq!(worker.release(release, later).bytes, amount);
         kinds.map(|(kind, _)| {
             let there = |n: &u32| {
-                let peek = worker.read(ann, &key(kind, *n), later, Reading::Peek, |_| ());
+                let peek = worker.read(ann, &key(kind, *n), later, ReadKind::Peek, |_| ());
                 peek == Lookup::Hit(())
             };
             (0..EACH).filter(there).count() as u32
@@ -194,7 +195,7 @@ fn an_ordered_release_takes_the_expired_and_then_what_has_most_space_time() {
     );
 }
 
-/// Nothing but luck tells them apart, and luck lets as many stay as there is room for.
+/// Only chance tells them apart, and it lets as many stay as there is room for.
 #[test]
 fn an_ordered_release_of_items_that_were_all_hit_at_once_keeps_what_fits() {
     let (store, _) = store(256, true);
@@ -217,7 +218,7 @@ fn an_ordered_release_of_items_that_were_all_hit_at_once_keeps_what_fits() {
     store.set_limit(store.figures().held - release.amount);
     assert_eq!(worker.release(release, NOW).bytes, release.amount);
     let there = |n: &u32| {
-        let peek = worker.read(ann, &key(*n), NOW, Reading::Peek, |_| ());
+        let peek = worker.read(ann, &key(*n), NOW, ReadKind::Peek, |_| ());
         peek == Lookup::Hit(())
     };
     let (hit, cold): (Vec<u32>, Vec<u32>) = (0..last).filter(there).partition(hit);
@@ -231,7 +232,7 @@ fn a_small_ordered_release_copies_little_however_much_is_held() {
     let (store, _) = store(256, true);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    // A tenth of each block stays empty: copying all of it together would make room, too.
+    // A tenth of each block stays empty, so copying everything together would make room too.
     for key in 0..3000u32 {
         let value = self_describing(key, 0, 6000);
         put(&worker, ann, &key.to_le_bytes(), &value, NOW).expect("room");
@@ -246,7 +247,7 @@ fn a_small_ordered_release_copies_little_however_much_is_held() {
     };
     let released = worker.release(release, NOW);
     assert_eq!(released.bytes, amount);
-    // Twice as much; what stays free in its blocks may take another one.
+    // Twice as much. What stays free in its blocks may take another one.
     let most = amount * 2 + Bytes(BLOCK as u64);
     assert!(released.bytes_kept <= most, "{released:?}");
 }

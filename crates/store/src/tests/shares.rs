@@ -4,7 +4,7 @@ use super::*;
 
 const BLOCKS: usize = 1600;
 
-/// Lets tenants push items in turn until shares are steady; returns each one's part of what is held.
+/// Lets tenants push items in turn until shares are steady. Returns each one's part of what is held.
 fn push(store: &Arc<Store>, tenants: &[TenantId], rounds: u32) -> Vec<f64> {
     let worker = store.worker().expect("a worker");
     for round in 0..rounds {
@@ -73,7 +73,7 @@ fn an_idle_share_is_used_by_others_and_comes_back() {
     assert_close(&push(&store, &[busy, idle], 50_000), &[100, 300]);
 }
 
-/// What the Memory Manager takes for a want of memory: items that went for items of their own tenant's.
+/// The Memory Manager takes for a want of memory only items that were evicted for items of their own tenant.
 #[test]
 fn who_is_shrunk_or_gives_way_has_displaced_nothing() {
     let (store, _) = store(200, true);

@@ -1,4 +1,5 @@
-//! The handle by which a thread works on the store: `items` and `pages` are what it does with these, `saves` a tenant's pages in a file.
+//! The handle through which a thread works on the store. `items` and `pages` hold its operations on items and pages.
+//! `saves` writes and reads a tenant's pages in a file.
 
 mod items;
 mod pages;
@@ -13,20 +14,20 @@ use crate::api::TooManyWorkers;
 use crate::arena::PinSlot;
 use crate::items::{Items, Moment};
 use crate::pages::FoundPages;
+use crate::pinned_thread::PinnedThread;
 use crate::reclaim::Reclaim;
 use crate::store::Store;
-use crate::thread::Thread;
 
 impl Store {
-    /// A handle for one thread.
+    /// Makes a handle for one thread.
     pub fn worker(self: &Arc<Self>) -> Result<Worker, TooManyWorkers> {
         let slot = self.arena.epochs().enroll()?;
         Ok(Worker {
             store: Arc::clone(self),
             slot,
             pins: Cell::new(0),
-            lent: Cell::new(0),
-            luck: Cell::new(0x9e37_79b9_7f4a_7c15),
+            borrows: Cell::new(0),
+            random: Cell::new(0x9e37_79b9_7f4a_7c15),
             found: Cell::new(FoundPages::new()),
         })
     }
@@ -36,12 +37,12 @@ impl Store {
 pub struct Worker {
     store: Arc<Store>,
     slot: PinSlot,
-    /// Pins within pins.
+    /// The depth of nested pins.
     pins: Cell<u32>,
-    /// Items and pages that a caller looks at now: while there are any, the pin must not be renewed.
-    lent: Cell<u32>,
-    luck: Cell<u64>,
-    /// Room that flushing an object needs; nothing is allocated for each.
+    /// Items and pages that a caller looks at now. The pin must not be renewed while there are any.
+    borrows: Cell<u32>,
+    random: Cell<u64>,
+    /// Buffer for flushing an object, reused so that no flush allocates.
     pub(crate) found: Cell<FoundPages>,
 }
 
@@ -61,15 +62,14 @@ impl Worker {
         &self.store.items
     }
 
-    /// Runs `work` with all blocks held still: many reads in it pay for the pin once.
-    /// Must not wait for anything.
+    /// Runs `work` with all blocks pinned. Many reads within it pay for the pin once. It must not wait for anything.
     #[inline]
     pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
         let _pin = Pin::new(self);
         work()
     }
 
-    /// The same for as long as the pin lives.
+    /// Pins all blocks for as long as the result lives.
     #[inline]
     pub fn pin(&self) -> Pin<'_> {
         Pin::new(self)
@@ -78,12 +78,12 @@ impl Worker {
     pub(crate) fn moment(&self, now: Second) -> Moment {
         Moment {
             now,
-            luck: self.luck(),
+            random: self.next_random(),
         }
     }
 
-    /// This thread in search of blocks.
-    pub(crate) fn reclaiming(&self, now: Second) -> Reclaim<'_> {
+    /// This thread as one that looks for blocks.
+    pub(crate) fn block_reclaim(&self, now: Second) -> Reclaim<'_> {
         Reclaim {
             arena: &self.store.arena,
             tenants: &self.store.tenants,
@@ -93,27 +93,27 @@ impl Worker {
         }
     }
 
-    /// Runs `look`, in which a caller looks at items or pages.
+    /// Runs `look`, during which a caller looks at items or pages.
     #[inline]
-    pub(crate) fn lending<R>(&self, look: impl FnOnce() -> R) -> R {
-        let _lent = Lent::new(self);
+    pub(crate) fn with_borrow<R>(&self, look: impl FnOnce() -> R) -> R {
+        let _lent = BorrowGuard::new(self);
         look()
     }
 
-    /// Whether the pin must stay as it is: a caller looks at items or pages, or there is none.
+    /// Whether the pin must stay as it is: a caller looks at items or pages, or the thread is not pinned.
     pub(crate) fn keeps_its_pin(&self) -> bool {
-        self.lent.get() > 0 || self.pins.get() == 0
+        self.borrows.get() > 0 || self.pins.get() == 0
     }
 
-    /// Lets go of what this thread saw so far, so that blocks in limbo can be reused; waits meanwhile, and
-    /// lets others come to an end. Not while a caller looks at items: then nothing is waited for.
+    /// Unpins this thread so that blocks in limbo can be reused, waits, and lets others finish. It does nothing if a
+    /// caller is looking at items.
     pub(crate) fn unpinned(&self, wait: impl FnOnce()) {
         if !self.keeps_its_pin() {
-            self.unpin_for(wait);
+            self.wait_unpinned(wait);
         }
     }
 
-    fn unpin_for(&self, wait: impl FnOnce()) {
+    fn wait_unpinned(&self, wait: impl FnOnce()) {
         let epochs = self.store.arena.epochs();
         epochs.unpin(&self.slot);
         wait();
@@ -122,37 +122,37 @@ impl Worker {
     }
 }
 
-impl Thread for Worker {
-    fn slot(&self) -> &PinSlot {
+impl PinnedThread for Worker {
+    fn pin_slot(&self) -> &PinSlot {
         &self.slot
     }
 
-    fn luck(&self) -> u64 {
-        let luck = self.luck.get().wrapping_mul(0x5851_f42d_4c95_7f2d);
-        let luck = luck.wrapping_add(1);
-        self.luck.set(luck);
-        luck >> 33
+    fn next_random(&self) -> u64 {
+        let random = self.random.get().wrapping_mul(0x5851_f42d_4c95_7f2d);
+        let random = random.wrapping_add(1);
+        self.random.set(random);
+        random >> 33
     }
 
-    fn unpinned(&self, wait: &mut dyn FnMut()) -> bool {
+    fn try_unpinned(&self, wait: &mut dyn FnMut()) -> bool {
         let lets_go = !self.keeps_its_pin();
         if lets_go {
-            self.unpin_for(wait);
+            self.wait_unpinned(wait);
         }
         lets_go
     }
 
-    fn renew(&self) {
+    fn renew_pin(&self) {
         let arena = &self.store.arena;
         if !self.keeps_its_pin() {
             arena.epochs().unpin(&self.slot);
-            arena.settle();
+            arena.drain_limbo();
             arena.epochs().pin(&self.slot);
         }
     }
 }
 
-/// All blocks held still, for as long as it lives.
+/// Keeps all blocks pinned for as long as it lives.
 pub struct Pin<'a>(&'a Worker);
 
 impl<'a> Pin<'a> {
@@ -176,20 +176,20 @@ impl Drop for Pin<'_> {
     }
 }
 
-/// Says that a caller looks at items or pages, for as long as it lives.
-struct Lent<'a>(&'a Worker);
+/// Counts a caller that looks at items or pages, for as long as it lives.
+struct BorrowGuard<'a>(&'a Worker);
 
-impl<'a> Lent<'a> {
+impl<'a> BorrowGuard<'a> {
     #[inline]
-    fn new(worker: &'a Worker) -> Lent<'a> {
-        worker.lent.set(worker.lent.get() + 1);
-        Lent(worker)
+    fn new(worker: &'a Worker) -> BorrowGuard<'a> {
+        worker.borrows.set(worker.borrows.get() + 1);
+        BorrowGuard(worker)
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.lent.set(self.0.lent.get() - 1);
+        self.0.borrows.set(self.0.borrows.get() - 1);
     }
 }

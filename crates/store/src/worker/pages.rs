@@ -1,48 +1,54 @@
-//! What a thread does with pages: puts, gets and flushes.
+//! A thread's operations on pages: puts, gets and flushes.
 
 use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
 use super::{Pin, Worker};
 use crate::api::*;
-use crate::arena::{Blank, PageKind};
+use crate::arena::{PageKind, UnwrittenPage};
 use crate::pages::{
-    Desk, Displacing, PageVerb, Places, PutAttempt, Removal, Shortage, Siblings, Terms,
+    Displacement, FrameSearch, PageAccess, PageMask, PageVerb, PutAttempt, Removal, Shortage,
+    SiblingSearch,
 };
-use crate::reclaim::{Need, Reclaim};
+use crate::reclaim::{BlockRequest, Reclaim};
 use crate::store::PAGES;
 use crate::tenants::Tenant;
 
-/// Attempts at a block before a put is refused: others may take what was freed for it.
+/// Attempts to get a block before a put is refused. Others may take what was freed for it.
 const ATTEMPTS_MAX: u32 = 1000;
 
 impl Worker {
-    /// Puts a page: `fill` writes all its bytes, once, if it is stored. It must not wait for anything.
+    /// Puts a page. If the page is stored, `fill` writes all its bytes, once. `fill` must not wait for anything.
     pub fn put_page(
         &self,
         tenant: TenantId,
         key: PageKey,
         now: Second,
-        fill: impl FnOnce(&mut Blank<'_>),
-    ) -> Put {
+        fill: impl FnOnce(&mut UnwrittenPage<'_>),
+    ) -> PutOutcome {
         let Some(tenant) = self.store().tenants.get(tenant) else {
-            return Put::Refused(PutRefused::NoPool);
+            return PutOutcome::Refused(PutRefused::NoPool);
         };
         let _pin = Pin::new(self);
-        let fill = |page: &mut Blank<'_>| self.lending(|| fill(page));
-        self.put_at(&self.desk(tenant, now), key, Displacing::IfBound, fill)
+        let fill = |page: &mut UnwrittenPage<'_>| self.with_borrow(|| fill(page));
+        self.put_with_blocks(
+            &self.page_access(tenant, now),
+            key,
+            Displacement::IfBound,
+            fill,
+        )
     }
 
-    /// Puts a page, with blocks found for it where that is needed.
-    fn put_at<F: FnOnce(&mut Blank<'_>)>(
+    /// Puts a page, and finds blocks for it if it needs any.
+    fn put_with_blocks<F: FnOnce(&mut UnwrittenPage<'_>)>(
         &self,
-        desk: &Desk<'_>,
+        access: &PageAccess<'_>,
         key: PageKey,
-        displacing: Displacing,
+        displacing: Displacement,
         mut fill: F,
-    ) -> Put {
-        let mut terms = Terms::from(displacing);
+    ) -> PutOutcome {
+        let mut search = FrameSearch::from(displacing);
         for _ in 0..ATTEMPTS_MAX {
-            let shortage = match desk.try_put(key, terms, fill) {
+            let shortage = match access.try_put(key, search, fill) {
                 PutAttempt::Done(put) => return put,
                 PutAttempt::Lacks(shortage, again) => {
                     fill = again;
@@ -51,119 +57,130 @@ impl Worker {
             };
             match shortage {
                 Shortage::Block(owner, kind) => {
-                    terms = self.page_block(owner, kind, desk.now).into();
+                    search = self.find_page_block(owner, kind, access.now).into();
                 }
                 Shortage::Frame => {
-                    terms.siblings = match desk.bring_frame(key) {
-                        true => Siblings::Asked,
-                        false => Siblings::Exhausted,
+                    search.siblings = match access.bring_frame(key) {
+                        true => SiblingSearch::TryLock,
+                        false => SiblingSearch::Exhausted,
                     };
                 }
             }
         }
-        let terms = Terms {
-            displacing: Displacing::Always,
-            siblings: Siblings::Exhausted,
+        let search = FrameSearch {
+            displacing: Displacement::Always,
+            siblings: SiblingSearch::Exhausted,
         };
-        match desk.try_put(key, terms, fill) {
+        match access.try_put(key, search, fill) {
             PutAttempt::Done(put) => put,
-            PutAttempt::Lacks(..) => desk.refuse(key),
+            PutAttempt::Lacks(..) => access.refuse(key),
         }
     }
 
-    /// Gets a page: `visit` sees its bytes, once, if it is there. It must not wait for anything.
+    /// Gets a page. If the page is there, `visit` sees its bytes, once. `visit` must not wait for anything.
     pub fn get_page(
         &self,
         tenant: TenantId,
         key: PageKey,
         now: Second,
         visit: impl FnOnce(&[u8]),
-    ) -> Get {
-        let visit = |page: &[u8]| self.lending(|| visit(page));
-        self.at_desk(tenant, now, |desk| desk.get(key, visit))
-            .unwrap_or(Get::NoPool)
+    ) -> GetOutcome {
+        let visit = |page: &[u8]| self.with_borrow(|| visit(page));
+        self.with_page_access(tenant, now, |access| access.get(key, visit))
+            .unwrap_or(GetOutcome::NoPool)
     }
 
-    /// Puts pages, in any order, but each as often as it is named in that order: `fill` writes the nth, if it is stored,
-    /// and `told` hears what became of it. Neither may wait for anything, or ask the store. Cheaper than as many single
-    /// puts, the more so where they are spread over much memory.
+    /// Puts pages, which is cheaper than as many single puts, above all if they are spread over much memory.
+    ///
+    /// Pages go in any order, but puts of the same page keep their order. `fill` writes the nth page if it is stored.
+    /// `report` gets each outcome. Neither may wait for anything or call the store.
     pub fn put_pages(
         &self,
         tenant: TenantId,
         keys: &[PageKey],
         now: Second,
-        mut fill: impl FnMut(usize, &mut Blank<'_>),
-        mut told: impl FnMut(usize, Put),
+        mut fill: impl FnMut(usize, &mut UnwrittenPage<'_>),
+        mut report: impl FnMut(usize, PutOutcome),
     ) {
         let Some(tenant) = self.store().tenants.get(tenant) else {
-            return (0..keys.len()).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
+            return (0..keys.len())
+                .for_each(|n| report(n, PutOutcome::Refused(PutRefused::NoPool)));
         };
-        for (begin, keys) in parts(keys) {
+        for (begin, keys) in batches(keys) {
             let _pin = Pin::new(self);
-            let mut fill = |n, page: &mut Blank<'_>| self.lending(|| fill(begin + n, page));
-            let mut told = |n, put| told(begin + n, put);
-            let mut left = self.desk(tenant, now).sort(keys);
+            let mut fill =
+                |n, page: &mut UnwrittenPage<'_>| self.with_borrow(|| fill(begin + n, page));
+            let mut report = |n, put| report(begin + n, put);
+            let mut left = self.page_access(tenant, now).partition(keys);
             while !left.is_empty() {
-                let desk = self.desk(tenant, now);
+                let access = self.page_access(tenant, now);
                 for n in left.take_alone() {
-                    let fill = |page: &mut Blank<'_>| fill(n, page);
-                    told(n, self.put_at(&desk, keys[n], Displacing::IfBound, fill));
+                    let fill = |page: &mut UnwrittenPage<'_>| fill(n, page);
+                    report(
+                        n,
+                        self.put_with_blocks(&access, keys[n], Displacement::IfBound, fill),
+                    );
                 }
-                let group = desk.gather(PageVerb::Put, keys, &left);
-                if let Some((n, owner, kind)) = group.put(&mut left, &mut fill, &mut told) {
-                    let displacing = self.page_block(owner, kind, now);
-                    let fill = |page: &mut Blank<'_>| fill(n, page);
-                    told(n, self.put_at(&desk, keys[n], displacing, fill));
+                let group = access.lock_group(PageVerb::Put, keys, &left);
+                if let Some((n, owner, kind)) = group.put(&mut left, &mut fill, &mut report) {
+                    let displacing = self.find_page_block(owner, kind, now);
+                    let fill = |page: &mut UnwrittenPage<'_>| fill(n, page);
+                    report(n, self.put_with_blocks(&access, keys[n], displacing, fill));
                 }
             }
         }
     }
 
-    /// Gets pages, in any order, but each as often as it is named in that order: `visit` sees the nth, if it is there, and
-    /// `told` hears what became of it. Neither may wait for anything, or ask the store. Cheaper than as many single gets.
+    /// Gets pages, which is cheaper than as many single gets.
+    ///
+    /// Pages come in any order, but gets of the same page keep their order. `visit` sees the nth page if it is there.
+    /// `report` gets each outcome. Neither may wait for anything or call the store.
     pub fn get_pages(
         &self,
         tenant: TenantId,
         keys: &[PageKey],
         now: Second,
         mut visit: impl FnMut(usize, &[u8]),
-        mut told: impl FnMut(usize, Get),
+        mut report: impl FnMut(usize, GetOutcome),
     ) {
         let Some(tenant) = self.store().tenants.get(tenant) else {
-            return (0..keys.len()).for_each(|n| told(n, Get::NoPool));
+            return (0..keys.len()).for_each(|n| report(n, GetOutcome::NoPool));
         };
-        for (begin, keys) in parts(keys) {
+        for (begin, keys) in batches(keys) {
             let _pin = Pin::new(self);
-            let mut visit = |n, page: &[u8]| self.lending(|| visit(begin + n, page));
-            let mut told = |n, got| told(begin + n, got);
-            let mut left = self.desk(tenant, now).sort(keys);
+            let mut visit = |n, page: &[u8]| self.with_borrow(|| visit(begin + n, page));
+            let mut report = |n, got| report(begin + n, got);
+            let mut left = self.page_access(tenant, now).partition(keys);
             while !left.is_empty() {
-                let desk = self.desk(tenant, now);
+                let access = self.page_access(tenant, now);
                 for n in left.take_alone() {
-                    told(n, desk.get(keys[n], |page| visit(n, page)));
+                    report(n, access.get(keys[n], |page| visit(n, page)));
                 }
-                desk.gather(PageVerb::Get, keys, &left)
-                    .get(&mut left, &mut visit, &mut told);
+                access.lock_group(PageVerb::Get, keys, &left).get(
+                    &mut left,
+                    &mut visit,
+                    &mut report,
+                );
             }
         }
     }
 
-    /// Finds a block for a tenant's pages, or says that the put may displace one.
-    fn page_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> Displacing {
-        let need = Need {
+    /// Finds a block for a tenant's pages, or returns that the put may displace a page.
+    fn find_page_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> Displacement {
+        let need = BlockRequest {
             tenant,
             engine: PAGES,
             pins: kind == PageKind::Persistent,
         };
-        let reclaiming = self.reclaiming(now);
-        match reclaiming.block(need, || self.open_block(&reclaiming, need, kind)) {
-            true => Displacing::IfBound,
-            false => Displacing::Always,
+        let reclaiming = self.block_reclaim(now);
+        match reclaiming.find_block(need, || self.open_block(&reclaiming, need, kind)) {
+            true => Displacement::IfBound,
+            false => Displacement::Always,
         }
     }
 
-    /// Opens a free block for a tenant's pages, if it may have one. Says whether there was one.
-    fn open_block(&self, reclaiming: &Reclaim<'_>, need: Need<'_>, kind: PageKind) -> bool {
+    /// Opens a free block for a tenant's pages, if the tenant may have one. Returns whether there was one.
+    fn open_block(&self, reclaiming: &Reclaim<'_>, need: BlockRequest<'_>, kind: PageKind) -> bool {
         let pages = &self.store().pages;
         let open = || pages.open_block(need.tenant, kind, reclaiming.now);
         if !need.pins {
@@ -173,69 +190,72 @@ impl Worker {
         reclaiming.may_have(need) && open()
     }
 
-    fn desk<'a>(&'a self, tenant: &'a Tenant, now: Second) -> Desk<'a> {
-        Desk {
+    fn page_access<'a>(&'a self, tenant: &'a Tenant, now: Second) -> PageAccess<'a> {
+        PageAccess {
             pages: &self.store().pages,
             tenant,
             now,
-            luck: self.moment(now).luck,
+            random: self.moment(now).random,
             worker: self,
         }
     }
 
-    fn at_desk<R>(
+    fn with_page_access<R>(
         &self,
         tenant: TenantId,
         now: Second,
-        work: impl FnOnce(Desk<'_>) -> R,
+        work: impl FnOnce(PageAccess<'_>) -> R,
     ) -> Option<R> {
         let tenant = self.store().tenants.get(tenant)?;
         let _pin = Pin::new(self);
-        Some(work(self.desk(tenant, now)))
+        Some(work(self.page_access(tenant, now)))
     }
 
-    /// Whether a get would find a page. No use of it: nothing is counted, and its eviction hears nothing.
+    /// Whether a get would find a page. It does not count as a use, and eviction does not learn of it.
     pub fn has_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
-        self.at_desk(tenant, now, |desk| desk.has(key)) == Some(true)
+        self.with_page_access(tenant, now, |access| access.has(key)) == Some(true)
     }
 
-    /// Puts `count` pages of an object, from `key` on: `fill` writes the nth, if it is stored, and `told` hears what
-    /// became of it. Neither may wait for anything. Cheaper than as many single puts.
+    /// Puts `count` pages of an object, from `key` on, which is cheaper than as many single puts.
+    ///
+    /// `fill` writes the nth page if it is stored. `report` gets each outcome. Neither may wait for anything.
     pub fn put_run(
         &self,
         tenant: TenantId,
         key: PageKey,
         count: u32,
         now: Second,
-        mut fill: impl FnMut(u32, &mut Blank<'_>),
-        mut told: impl FnMut(u32, Put),
+        mut fill: impl FnMut(u32, &mut UnwrittenPage<'_>),
+        mut report: impl FnMut(u32, PutOutcome),
     ) {
         let Some(charged) = self.store().tenants.get(tenant) else {
-            return (0..count).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
+            return (0..count).for_each(|n| report(n, PutOutcome::Refused(PutRefused::NoPool)));
         };
         let within = run_len(key, count);
         let _pin = Pin::new(self);
-        let mut fill = |n, page: &mut Blank<'_>| self.lending(|| fill(n, page));
+        let mut fill = |n, page: &mut UnwrittenPage<'_>| self.with_borrow(|| fill(n, page));
         let mut next = 0;
         while next < within {
-            let desk = self.desk(charged, now);
-            let (came_to, shortage) = desk.put_part(key, next..within, &mut fill, &mut told);
+            let access = self.page_access(charged, now);
+            let (came_to, shortage) = access.put_part(key, next..within, &mut fill, &mut report);
             next = came_to;
             if let Some(shortage) = shortage {
                 let displacing = match shortage {
-                    Shortage::Block(owner, kind) => self.page_block(owner, kind, now),
-                    Shortage::Frame => Displacing::IfBound,
+                    Shortage::Block(owner, kind) => self.find_page_block(owner, kind, now),
+                    Shortage::Frame => Displacement::IfBound,
                 };
-                let put = self.put_at(&desk, at(key, next), displacing, |page| fill(next, page));
-                told(next, put);
+                let put = self
+                    .put_with_blocks(&access, at(key, next), displacing, |page| fill(next, page));
+                report(next, put);
                 next += 1;
             }
         }
-        (within..count).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
+        (within..count).for_each(|n| report(n, PutOutcome::Refused(PutRefused::NoPool)));
     }
 
-    /// Gets up to `count` pages of an object in their order, from `key` on, until one is not there; says how many it
-    /// got. `visit` sees the nth; it must not wait for anything. Cheaper than as many single gets.
+    /// Gets up to `count` pages of an object in order, from `key` on, until one is missing. Returns how many it got.
+    ///
+    /// `visit` sees the nth page and must not wait for anything. This is cheaper than as many single gets.
     pub fn get_run(
         &self,
         tenant: TenantId,
@@ -245,17 +265,18 @@ impl Worker {
         mut visit: impl FnMut(u32, &[u8]),
     ) -> u32 {
         let count = run_len(key, count);
-        let visit = |n, page: &[u8]| self.lending(|| visit(n, page));
-        self.at_desk(tenant, now, |desk| desk.get_run(key, count, visit))
+        let visit = |n, page: &[u8]| self.with_borrow(|| visit(n, page));
+        self.with_page_access(tenant, now, |access| access.get_run(key, count, visit))
             .unwrap_or(0)
     }
 
-    /// Flushes a page: from the answer on it cannot be had. Finding none is as good. Says whether the pool is there.
+    /// Flushes a page. Once this returns, no get finds it. It succeeds even if there was no page. Returns whether the
+    /// pool exists.
     pub fn flush_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
-        self.at_desk(tenant, now, |desk| desk.flush_page(key)) == Some(true)
+        self.with_page_access(tenant, now, |access| access.flush_page(key)) == Some(true)
     }
 
-    /// Flushes an object's pages. Says whether the pool is there.
+    /// Flushes an object's pages. Returns whether the pool exists.
     pub fn flush_object(
         &self,
         tenant: TenantId,
@@ -266,12 +287,12 @@ impl Worker {
         self.remove_all(self.begin_flush_object(tenant, pool, object, now), now)
     }
 
-    /// Ends a pool, or a handle on a shared one. Says whether it was there.
+    /// Ends a pool, or a handle on a shared one. Returns whether it existed.
     pub fn destroy_pool(&self, tenant: TenantId, pool: PoolId, now: Second) -> bool {
         self.remove_all(self.end_pool(tenant, pool, now), now)
     }
 
-    /// Begins to flush an object's pages, if the pool is there: the rest is done by [`remove_some`](Worker::remove_some).
+    /// Begins to flush an object's pages, if the pool exists. [`remove_some`](Worker::remove_some) does the rest.
     pub fn begin_flush_object(
         &self,
         tenant: TenantId,
@@ -279,22 +300,24 @@ impl Worker {
         object: ObjectId,
         now: Second,
     ) -> Option<Removal> {
-        self.at_desk(tenant, now, |desk| desk.begin_flush_object(pool, object))?
+        self.with_page_access(tenant, now, |access| {
+            access.begin_flush_object(pool, object)
+        })?
     }
 
-    /// Ends a pool, or a handle on a shared one, if it is there. Nothing of it can be had any more (R-F1); its pages keep their
-    /// frames until they are removed, by [`remove_some`](Worker::remove_some).
+    /// Ends a pool, or a handle on a shared one, if it exists. From then on no get finds its pages (R-F1). They keep
+    /// their frames until [`remove_some`](Worker::remove_some) removes them.
     pub fn end_pool(&self, tenant: TenantId, pool: PoolId, now: Second) -> Option<Removal> {
-        self.at_desk(tenant, now, |desk| desk.end_pool(pool))?
+        self.with_page_access(tenant, now, |access| access.end_pool(pool))?
     }
 
-    /// Removes some pages, in some tenths of a millisecond. Says whether there are more.
+    /// Removes some pages within some tenths of a millisecond. Returns whether there are more.
     pub fn remove_some(&self, removal: &mut Removal, now: Second) -> bool {
         let mut found = self.found.take();
         let tenant = removal.tenant();
-        let some = |desk: Desk<'_>| desk.remove_some(removal, &mut found);
-        // Where nobody is left whose pages they are, none is.
-        let more = self.at_desk(tenant, now, some) == Some(true);
+        let some = |access: PageAccess<'_>| access.remove_some(removal, &mut found);
+        // If their tenant is gone, no pages are left.
+        let more = self.with_page_access(tenant, now, some) == Some(true);
         self.found.set(found);
         if !more {
             self.store().pages.end_removal(removal);
@@ -311,9 +334,9 @@ impl Worker {
     }
 }
 
-/// Keys as many at a time as are told apart, with the place of the first.
-fn parts(keys: &[PageKey]) -> impl Iterator<Item = (usize, &[PageKey])> {
-    (0..).step_by(Places::MAX).zip(keys.chunks(Places::MAX))
+/// Splits keys into batches that a group can distinguish, each with the index of its first key.
+fn batches(keys: &[PageKey]) -> impl Iterator<Item = (usize, &[PageKey])> {
+    (0..).step_by(PageMask::MAX).zip(keys.chunks(PageMask::MAX))
 }
 
 /// How many of a run's pages have an index.

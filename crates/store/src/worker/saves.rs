@@ -1,22 +1,23 @@
-//! A tenant's state out of the store, and into one again: a save file, or whatever else takes and gives bytes in their order.
+//! Writes a tenant's state to a stream of bytes and reads it back: a save file, or anything else that keeps bytes in
+//! order.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use sublet_types::{PoolId, Second, TenantId};
+use sublet_types::{FreezeState, PoolId, Second, TenantId};
 
 use super::{Pin, Worker};
 use crate::api::*;
-use crate::engine::{Cause, Engine};
-use crate::pages::{Head, Loader, Renumbered, check_save};
-use crate::release_order::Way;
+use crate::engine::{Engine, ReclaimCause};
+use crate::pages::{Loader, RestoredPoolIds, SaveHead, check_save};
+use crate::release_order::ReleaseMethod;
 
-/// Attempts at a page of a save file, with a block of the tenant's pages given up after each.
+/// Attempts to load one page of a save file. After each, the tenant gives up a block of pages.
 const LOAD_ATTEMPTS_MAX: u32 = 8;
 
 impl Worker {
-    /// Writes a tenant's pools and every persistent page in them, see `docs/pages.md`. Freeze it before, so that
-    /// nothing is added meanwhile. No block is held back while `out` takes its time. Says how many pages were written.
+    /// Writes a tenant's pools and every persistent page in them (see `docs/pages.md`). Freeze the tenant first, so
+    /// that nothing is added meanwhile. No block is held back while `out` waits. Returns how many pages were written.
     pub fn export(&self, tenant: TenantId, out: impl Write) -> std::io::Result<u64> {
         let tenant = self.store().tenants.get(tenant);
         let tenant = tenant.ok_or(std::io::ErrorKind::NotFound)?;
@@ -24,18 +25,20 @@ impl Worker {
         self.store().pages.export(tenant, self, out)
     }
 
-    /// Reads a save to its end, and says what it holds or what is wrong with it. Nothing is changed.
+    /// Reads a save to its end and returns what it holds or what is wrong with it. It changes nothing.
     pub fn check_save(&self, input: impl Read) -> Result<SaveFacts, RestoreError> {
         check_save(input, self.store().pages.page_bytes())
     }
 
-    /// Makes the pools of a save for a tenant, or some of them, with all their pages. `spill` gives the file of a
-    /// persistent one. Returns each such pool of the save and the one that stands for it now. What the tenant was granted is left to the owner
-    /// of the host, see [`check_save`](Worker::check_save).
+    /// Makes the pools of a save for a tenant, or some of them, with all their pages.
+    ///
+    /// `spill` gives the file of a persistent pool. Returns each such pool of the save with the pool that stands for it
+    /// now. It does not apply what the tenant was granted; the owner of the host decides that (see
+    /// [`check_save`](Worker::check_save)).
     ///
     /// # Errors
     ///
-    /// Nothing was changed: the save is wrong, or there is no place for all of it.
+    /// The save is wrong, or it does not fit as a whole. Nothing was changed.
     pub fn import(
         &self,
         tenant: TenantId,
@@ -58,9 +61,9 @@ impl Worker {
             }
             return Err(error);
         }
-        // Its owner may have frozen it meanwhile, and only they thaw it.
+        // Its owner may have frozen it meanwhile, and only the owner thaws it.
         if head.frozen {
-            self.store().freeze(tenant, true);
+            self.store().set_freeze_state(tenant, FreezeState::Frozen);
         }
         Ok(made)
     }
@@ -71,7 +74,7 @@ impl Worker {
         pools: &[SavedPool],
         spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>>,
         made: &mut Vec<(SavedPool, PoolId)>,
-    ) -> Result<Renumbered, RestoreError> {
+    ) -> Result<RestoredPoolIds, RestoreError> {
         for pool in pools {
             let store = self.store();
             let id = match pool.shared {
@@ -87,8 +90,8 @@ impl Worker {
         &self,
         tenant: TenantId,
         loader: &mut Loader<R>,
-        head: &Head,
-        pools: &Renumbered,
+        head: &SaveHead,
+        pools: &RestoredPoolIds,
         now: Second,
     ) -> Result<(), RestoreError> {
         while let Some(loaded) = loader.page()? {
@@ -104,7 +107,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Puts a page; where memory is short, pages of the tenant go to disk for it. Says whether it is new.
+    /// Puts a page. If memory is short, pages of the tenant go to disk for it. Returns whether the page is new.
     fn load_page(
         &self,
         id: TenantId,
@@ -113,20 +116,22 @@ impl Worker {
         now: Second,
     ) -> Result<bool, RestoreError> {
         let tenant = self.store().tenants.get(id);
-        let tenant = tenant.ok_or(RestoreError::Pool(PoolError::NoTenant))?;
+        let tenant = tenant.ok_or(RestoreError::Pool(CreatePoolError::NoTenant))?;
         let mut why = PutRefused::NoMemory;
         for _ in 0..LOAD_ATTEMPTS_MAX {
             why = match self.put_page(id, key, now, |page| page.write(bytes)) {
-                Put::Refused(refused) => refused,
-                Put::Stored | Put::Displaced => return Ok(true),
-                Put::Replaced => return Ok(false),
+                PutOutcome::Refused(refused) => refused,
+                PutOutcome::Stored | PutOutcome::Displaced => return Ok(true),
+                PutOutcome::Replaced => return Ok(false),
             };
             if !matches!(why, PutRefused::NoMemory | PutRefused::AtTarget) {
                 break;
             }
-            let cause = Cause::Release(Way::Ordered);
+            let cause = ReclaimCause::Release(ReleaseMethod::Ordered);
             let _pin = Pin::new(self);
-            self.store().pages.give(tenant, 1, cause, now, self);
+            self.store()
+                .pages
+                .reclaim_blocks(tenant, 1, cause, now, self);
         }
         Err(RestoreError::NoPlace(why))
     }

@@ -5,34 +5,36 @@ use std::path::absolute;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
-use sublet_client::messages::{AddDisk, Lasts};
-use sublet_host::config::{DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, Said, Takes, WrittenDisk};
+use sublet_client::messages::{AddDisk, ChangeLifetime};
+use sublet_host::config::{
+    DISK_KNOBS, Knob, KnobArgument, RETIRED_KNOBS, RawValue, RetiredKnob, WrittenDisk,
+};
 use sublet_types::{DiskListen, DiskName};
 
+use crate::admin_options::AdminOptions;
 use crate::exit::Exit;
-use crate::grants::lasts;
-use crate::reach::Reach;
+use crate::grants::TemporaryFlag;
 
 /// A new disk.
-pub(super) struct Add {
+pub(super) struct AddArgs {
     name: DiskName,
-    /// By the knob's name.
-    said: BTreeMap<&'static str, Words>,
-    lasts: Lasts,
+    /// The words of each option, by the knob's name.
+    said: BTreeMap<&'static str, OptionWords>,
+    lasts: ChangeLifetime,
     create: bool,
-    pub(super) reach: Reach,
+    pub(super) daemon: AdminOptions,
 }
 
-/// A new disk, with an image that is made for it.
-pub(super) struct Create(pub(super) Add);
+/// A new disk with an image that the daemon makes for it.
+pub(super) struct CreateArgs(pub(super) AddArgs);
 
-/// What stands behind an option.
-enum Words {
-    /// Nothing: it is there.
+/// The words after an option.
+enum OptionWords {
+    /// None: the option is a switch that was given.
     Yes,
     /// One word.
     One(String),
-    /// As many as it was given times.
+    /// One word per time that it was given.
     Many(Vec<String>),
 }
 
@@ -52,7 +54,7 @@ Without --backing it is NAME.img in the first folder where backings may lie, /va
 /// Options without which there is no disk.
 const REQUIRED: [&str; 2] = ["tenant", "listen"];
 
-/// Knobs with an option, each with it.
+/// The knobs that have an option, each with its option.
 fn knobs() -> impl Iterator<Item = (&'static Knob<WrittenDisk>, &'static str)> {
     DISK_KNOBS
         .iter()
@@ -61,14 +63,14 @@ fn knobs() -> impl Iterator<Item = (&'static Knob<WrittenDisk>, &'static str)> {
 
 fn option((knob, flag): (&'static Knob<WrittenDisk>, &'static str)) -> Arg {
     let arg = Arg::new(knob.name).long(flag);
-    if knob.takes == Takes::Truth {
+    if knob.takes == KnobArgument::Bool {
         return arg.action(ArgAction::SetTrue).help(knob.help);
     }
     let default = knob.default.map_or(String::new(), |default| {
         format!(" [default: {}]", default.trim_matches('"'))
     });
     let action = match knob.takes {
-        Takes::Values => ArgAction::Append,
+        KnobArgument::Values => ArgAction::Append,
         _ => ArgAction::Set,
     };
     let unit = knob.unit.trim_start_matches("a list of ");
@@ -78,15 +80,15 @@ fn option((knob, flag): (&'static Knob<WrittenDisk>, &'static str)) -> Arg {
         .help(format!("{}: {unit}{default}", knob.help))
 }
 
-/// The option of a knob that is gone: whoever gives it is told so.
-fn retired_option(retired: &'static Retired) -> Arg {
+/// The option of a knob that no longer exists. Its error tells the user so.
+fn retired_option(retired: &'static RetiredKnob) -> Arg {
     Arg::new(retired.name)
         .long(retired.flag)
         .action(ArgAction::SetTrue)
         .hide(true)
 }
 
-impl Args for Add {
+impl Args for AddArgs {
     fn augment_args(command: Command) -> Command {
         let name = Arg::new("name")
             .required(true)
@@ -101,16 +103,16 @@ impl Args for Add {
         let command = knobs().map(option).fold(command, Command::arg);
         let retired = RETIRED_KNOBS.iter().map(retired_option);
         let command = retired.fold(command, Command::arg);
-        Reach::augment_args(command.arg(temporary))
+        AdminOptions::augment_args(command.arg(temporary))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        Add::augment_args(command)
+        AddArgs::augment_args(command)
     }
 }
 
-impl FromArgMatches for Add {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Add, clap::Error> {
+impl FromArgMatches for AddArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<AddArgs, clap::Error> {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument);
         let name = matches.get_one::<DiskName>("name");
         if let Some(retired) = RETIRED_KNOBS
@@ -127,24 +129,27 @@ impl FromArgMatches for Add {
             ));
         }
         let said = knobs().filter_map(|(knob, _)| Some((knob.name, words(knob, matches)?)));
-        Ok(Add {
+        Ok(AddArgs {
             name: name.cloned().ok_or_else(missing)?,
             said: said.collect(),
-            lasts: lasts(matches.get_flag("temporary")),
+            lasts: TemporaryFlag {
+                temporary: matches.get_flag("temporary"),
+            }
+            .lasts(),
             create: false,
-            reach: Reach::from_arg_matches(matches)?,
+            daemon: AdminOptions::from_arg_matches(matches)?,
         })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Add::from_arg_matches(matches)?;
+        *self = AddArgs::from_arg_matches(matches)?;
         Ok(())
     }
 }
 
-impl Args for Create {
+impl Args for CreateArgs {
     fn augment_args(command: Command) -> Command {
-        let command = Add::augment_args(command).after_help(AFTER_CREATE_HELP);
+        let command = AddArgs::augment_args(command).after_help(AFTER_CREATE_HELP);
         command
             .mut_arg("size", |size| size.required(true))
             .mut_arg("backing", |backing| {
@@ -153,58 +158,58 @@ impl Args for Create {
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        Create::augment_args(command)
+        CreateArgs::augment_args(command)
     }
 }
 
-impl FromArgMatches for Create {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Create, clap::Error> {
-        let add = Add::from_arg_matches(matches)?;
-        Ok(Create(Add {
+impl FromArgMatches for CreateArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<CreateArgs, clap::Error> {
+        let add = AddArgs::from_arg_matches(matches)?;
+        Ok(CreateArgs(AddArgs {
             create: true,
             ..add
         }))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Create::from_arg_matches(matches)?;
+        *self = CreateArgs::from_arg_matches(matches)?;
         Ok(())
     }
 }
 
-fn words(knob: &Knob<WrittenDisk>, matches: &ArgMatches) -> Option<Words> {
-    if knob.takes == Takes::Truth {
-        return matches.get_flag(knob.name).then_some(Words::Yes);
+fn words(knob: &Knob<WrittenDisk>, matches: &ArgMatches) -> Option<OptionWords> {
+    if knob.takes == KnobArgument::Bool {
+        return matches.get_flag(knob.name).then_some(OptionWords::Yes);
     }
     let given = matches.get_many::<String>(knob.name)?;
     let mut given: Vec<String> = given.map(|word| from_here(knob.takes, word)).collect();
     match knob.takes {
-        Takes::Values => Some(Words::Many(given)),
-        _ => given.pop().map(Words::One),
+        KnobArgument::Values => Some(OptionWords::Many(given)),
+        _ => given.pop().map(OptionWords::One),
     }
 }
 
-/// Paths mean files as seen from here; the daemon stands elsewhere.
-fn from_here(takes: Takes, word: &str) -> String {
+/// Resolves a path from the current folder, because the daemon runs in another one.
+fn from_here(takes: KnobArgument, word: &str) -> String {
     let path =
         |path: &str| absolute(path).map_or(path.to_owned(), |path| path.display().to_string());
     match (takes, word.parse()) {
-        (Takes::Path, _) => path(word),
-        (Takes::Values, Ok(DiskListen::Unix(at))) => DiskListen::Unix(path(&at)).to_string(),
-        (Takes::Values, Ok(DiskListen::VhostUser(at))) => {
+        (KnobArgument::Path, _) => path(word),
+        (KnobArgument::Values, Ok(DiskListen::Unix(at))) => DiskListen::Unix(path(&at)).to_string(),
+        (KnobArgument::Values, Ok(DiskListen::VhostUser(at))) => {
             DiskListen::VhostUser(path(&at)).to_string()
         }
         _ => word.to_owned(),
     }
 }
 
-impl Add {
-    /// The request. What makes no sense by itself is told before the daemon is asked.
+impl AddArgs {
+    /// The request. It fails before the daemon is asked if the options make no sense by themselves.
     pub(super) fn disk(&self) -> Result<AddDisk, Exit> {
         let mut unused = WrittenDisk::defaults();
         for (knob, flag) in knobs() {
             if let Some(words) = self.said.get(knob.name) {
-                let taken = (knob.set)(&mut unused, &words.said());
+                let taken = (knob.set)(&mut unused, &words.to_config_words());
                 taken.map_err(|unfit| Exit::usage(format_args!("--{flag}: {unfit}")))?;
             }
         }
@@ -220,20 +225,20 @@ impl Add {
     }
 }
 
-impl Words {
-    fn said(&self) -> Said {
+impl OptionWords {
+    fn to_config_words(&self) -> RawValue {
         match self {
-            Words::Yes => Said::Truth(true),
-            Words::One(word) => Said::Text(word.clone()),
-            Words::Many(words) => Said::List(words.clone()),
+            OptionWords::Yes => RawValue::Bool(true),
+            OptionWords::One(word) => RawValue::Text(word.clone()),
+            OptionWords::Many(words) => RawValue::List(words.clone()),
         }
     }
 
     fn value(&self) -> Value {
         match self {
-            Words::Yes => true.into(),
-            Words::One(word) => word.as_str().into(),
-            Words::Many(words) => words.clone().into(),
+            OptionWords::Yes => true.into(),
+            OptionWords::One(word) => word.as_str().into(),
+            OptionWords::Many(words) => words.clone().into(),
         }
     }
 }
@@ -244,10 +249,10 @@ mod tests {
 
     #[test]
     fn a_retired_option_is_refused_with_a_word_on_it() {
-        let command = Add::augment_args(Command::new("add"));
+        let command = AddArgs::augment_args(Command::new("add"));
         let said = ["add", "db", "--tenant=t", "--listen=unix:/s", "--splice"];
         let matches = command.get_matches_from(said);
-        let refused = Add::from_arg_matches(&matches).err().expect("refused");
+        let refused = AddArgs::from_arg_matches(&matches).err().expect("refused");
         let refused = refused.to_string();
         assert!(
             refused.contains("--splice is a retired option"),

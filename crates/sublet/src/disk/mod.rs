@@ -1,67 +1,68 @@
 //! `sublet disk`: disks and swap of virtual machines.
 
 mod add;
-pub(crate) mod left;
-mod page;
-mod paste;
+pub(crate) mod left_behind;
+mod text;
+mod usage_snippets;
 
 use std::io::{self, Write};
 use std::path::{PathBuf, absolute};
 
-use sublet_client::messages::{AllowFolder, Disks, OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk};
+use sublet_client::messages::{
+    AllowFolder, DiskList, OpenDiskRequest, RemoveDisk, RemovedDisk, ResizeDisk,
+};
 use sublet_types::{Bytes, DiskName, Pages};
 
+use crate::admin_options::AdminOptions;
 use crate::exit::Exit;
-use crate::grants::lasts;
-use crate::reach::Reach;
+use crate::grants::TemporaryFlag;
 use crate::status;
 
-/// What to do.
+/// What to do with disks.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: DiskCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Verb {
-    /// Serve an image or a block device that is there, or swap, at once and after every restart
-    Add(add::Add),
+enum DiskCommand {
+    /// Serve an existing image or block device, or swap, at once and after every restart
+    Add(add::AddArgs),
     /// Make an image and serve it, at once and after every restart
-    Create(add::Create),
-    /// Let backings lie under one folder more, at once and after every restart
+    Create(add::CreateArgs),
+    /// Allow backings under one more folder, at once and after every restart
     Allow {
-        /// Which folder, which is there
+        /// Allow this folder, which must exist
         folder: PathBuf,
-        /// Only until the daemon ends
-        #[arg(long)]
-        temporary: bool,
         #[command(flatten)]
-        reach: Reach,
+        lifetime: TemporaryFlag,
+        #[command(flatten)]
+        daemon: AdminOptions,
     },
     /// Show all disks
     List {
-        /// As JSON, for programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        reach: Reach,
+        daemon: AdminOptions,
     },
     /// Show one disk, and what to paste so that a guest or this host uses it
-    Show(Show),
-    /// Open a disk that was closed at the start, once what was in the way is mended
+    Show(ShowArgs),
+    /// Open a disk that was closed at the start, once its problem is solved
     Open {
-        /// Which one
+        /// Open this disk
         name: DiskName,
         /// Open it although pages were lost that its backing did not have: the guest that wrote them is gone
         #[arg(long)]
         force: bool,
         #[command(flatten)]
-        reach: Reach,
+        daemon: AdminOptions,
     },
-    /// End a disk, when its backing has everything; the backing stays
+    /// End a disk when its backing has everything; the backing stays
     Remove {
-        /// Which one
+        /// End this disk
         name: DiskName,
         /// Give up what its backing does not take: those pages are lost
         #[arg(long)]
@@ -69,148 +70,154 @@ enum Verb {
         /// Delete the file that was made for it because nobody named a backing
         #[arg(long, conflicts_with = "temporary")]
         delete: bool,
-        /// Only until the daemon ends
-        #[arg(long)]
-        temporary: bool,
         #[command(flatten)]
-        reach: Reach,
+        lifetime: TemporaryFlag,
+        #[command(flatten)]
+        daemon: AdminOptions,
     },
     /// Give a disk another size
     Resize {
-        /// Which one
+        /// Resize this disk
         name: DiskName,
-        /// The new size, such as 8GiB
+        /// Give it this size, such as 8GiB
         size: Bytes,
-        /// Only until the daemon ends
-        #[arg(long)]
-        temporary: bool,
         #[command(flatten)]
-        reach: Reach,
+        lifetime: TemporaryFlag,
+        #[command(flatten)]
+        daemon: AdminOptions,
     },
     /// Wait until the backing has everything that was written
     Flush {
-        /// Which one
+        /// Flush this disk
         name: DiskName,
         #[command(flatten)]
-        reach: Reach,
+        daemon: AdminOptions,
     },
 }
 
-/// What to show of which disk.
+/// Which disk to show, and what of it.
 #[derive(clap::Args)]
-struct Show {
-    /// Which one
+struct ShowArgs {
+    /// Show this disk
     name: DiskName,
-    /// As JSON, for programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
-    /// Instead, what was counted of its clients: who was turned away and why, and what they asked that made no sense
+    /// Show the counts of its clients instead: who was refused and why, and which requests made no sense
     #[arg(long, conflicts_with = "json")]
     figures: bool,
     #[command(flatten)]
-    reach: Reach,
+    daemon: AdminOptions,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(args: &Args) -> Exit {
-    match said(&args.verb) {
+    match run_command(&args.verb) {
         Ok(text) => Exit::written(io::stdout().write_all(text.as_bytes())),
         Err(exit) => exit,
     }
 }
 
-fn said(verb: &Verb) -> Result<String, Exit> {
+fn run_command(verb: &DiskCommand) -> Result<String, Exit> {
     match verb {
-        Verb::Add(add) | Verb::Create(add::Create(add)) => added(add),
-        Verb::Allow {
+        DiskCommand::Add(add) | DiskCommand::Create(add::CreateArgs(add)) => add_disk(add),
+        DiskCommand::Allow {
             folder,
-            temporary,
-            reach,
+            lifetime,
+            daemon,
         } => {
             let folder = absolute(folder).unwrap_or_else(|_| folder.clone());
-            let asked = AllowFolder {
+            let request = AllowFolder {
                 folder: folder.display().to_string(),
-                lasts: lasts(*temporary),
+                lasts: lifetime.lasts(),
             };
-            let all = reach.ask(|admin| admin.allow_folder(&asked))?;
+            let all = daemon.call(|admin| admin.allow_folder(&request))?;
             Ok(format!(
                 "backings may lie under {}\n",
                 all.folders.join(", ")
             ))
         }
-        Verb::List { json, reach } => {
-            let all = reach.ask(|admin| admin.disks())?;
+        DiskCommand::List { json, daemon } => {
+            let all = daemon.call(|admin| admin.disks())?;
             Ok(match json {
                 true => as_json(&all),
                 false => list(&all),
             })
         }
-        Verb::Show(which) => show(which),
-        Verb::Open { name, force, reach } => {
-            let how = OpenDisk { force: *force };
-            let disk = reach.ask(|admin| admin.open_disk(name, how))?;
-            Ok(format!("{}\n", page::line(&disk)))
+        DiskCommand::Show(which) => show(which),
+        DiskCommand::Open {
+            name,
+            force,
+            daemon,
+        } => {
+            let how = OpenDiskRequest { force: *force };
+            let disk = daemon.call(|admin| admin.open_disk(name, how))?;
+            Ok(format!("{}\n", text::line(&disk)))
         }
-        Verb::Remove {
+        DiskCommand::Remove {
             name,
             force,
             delete,
-            temporary,
-            reach,
+            lifetime,
+            daemon,
         } => {
             let how = RemoveDisk {
-                lasts: lasts(*temporary),
+                lasts: lifetime.lasts(),
                 force: *force,
                 delete: *delete,
             };
-            let gone = reach.ask(|admin| admin.remove_disk(name, how))?;
-            Ok(removed(name, &gone))
+            let removed = daemon.call(|admin| admin.remove_disk(name, how))?;
+            Ok(removed_text(name, &removed))
         }
-        Verb::Resize {
+        DiskCommand::Resize {
             name,
             size,
-            temporary,
-            reach,
+            lifetime,
+            daemon,
         } => {
-            let (size, lasts) = (*size, lasts(*temporary));
-            let disk = reach.ask(|admin| admin.resize_disk(name, &ResizeDisk { size, lasts }))?;
-            Ok(format!("{}\n", page::line(&disk)))
+            let (size, lasts) = (*size, lifetime.lasts());
+            let disk = daemon.call(|admin| admin.resize_disk(name, &ResizeDisk { size, lasts }))?;
+            Ok(format!("{}\n", text::line(&disk)))
         }
-        Verb::Flush { name, reach } => {
-            let disk = reach.ask(|admin| admin.flush_disk(name))?;
-            let since = match disk.dirty {
-                0 => String::new(),
-                dirty => format!("; {} were written since", Pages(dirty).bytes()),
-            };
-            Ok(format!("{name}: its backing has everything{since}\n"))
+        DiskCommand::Flush { name, daemon } => {
+            let disk = daemon.call(|admin| admin.flush_disk(name))?;
+            Ok(flushed_text(name, Pages(disk.dirty)))
         }
     }
 }
 
-fn added(add: &add::Add) -> Result<String, Exit> {
+fn flushed_text(name: &DiskName, dirty: Pages) -> String {
+    let since = match dirty {
+        Pages(0) => String::new(),
+        dirty => format!("; {} were written since", dirty.bytes()),
+    };
+    format!("{name}: its backing has everything{since}\n")
+}
+
+fn add_disk(add: &add::AddArgs) -> Result<String, Exit> {
     let disk = add.disk()?;
-    let added = add.reach.ask(|admin| admin.add_disk(&disk))?;
+    let added = add.daemon.call(|admin| admin.add_disk(&disk))?;
     let hint = format!("sublet disk show {} says what a guest needs", disk.name);
     let made = match (&added.settings.backing, disk.create) {
         (Some(backing), true) => format!("; its image is {backing}"),
         _ => String::new(),
     };
-    Ok(format!("{}{made}; {hint}\n", page::line(&added)))
+    Ok(format!("{}{made}; {hint}\n", text::line(&added)))
 }
 
-fn removed(name: &DiskName, gone: &RemovedDisk) -> String {
-    let lost = match Pages(gone.given_up) {
+fn removed_text(name: &DiskName, removed: &RemovedDisk) -> String {
+    let lost = match Pages(removed.given_up) {
         Pages(0) => String::new(),
         given_up => format!("; given up: {given_up} that its backing did not take"),
     };
-    let kept = match Pages(gone.left_behind) {
+    let kept = match Pages(removed.left_behind) {
         Pages(0) => String::new(),
         kept => {
             format!("; left behind: {kept} of a backing before that, see sublet disk show {name}")
         }
     };
-    let left = match (&gone.backing, gone.made) {
-        (Some(file), true) if gone.deleted => format!("; its file {file} is deleted"),
+    let left = match (&removed.backing, removed.made) {
+        (Some(file), true) if removed.deleted => format!("; its file {file} is deleted"),
         (Some(file), true) => format!("; its file {file} stays, and may be deleted"),
         (Some(backing), false) => format!("; its backing {backing} stays"),
         (None, _) => String::new(),
@@ -218,27 +225,27 @@ fn removed(name: &DiskName, gone: &RemovedDisk) -> String {
     format!("{name}: removed{lost}{kept}{left}\n")
 }
 
-fn show(which: &Show) -> Result<String, Exit> {
-    let Show {
-        name, json, reach, ..
+fn show(which: &ShowArgs) -> Result<String, Exit> {
+    let ShowArgs {
+        name, json, daemon, ..
     } = which;
-    let all = reach.ask(|admin| admin.disks())?;
-    let left = left::of(&all, name);
+    let all = daemon.call(|admin| admin.disks())?;
+    let left = left_behind::of(&all, name);
     let is_served = all.disks.iter().any(|disk| disk.settings.name == *name);
     match left.filter(|_| !is_served) {
         Some(left) if *json => return Ok(as_json(left)),
-        Some(left) => return Ok(format!("{name}: {}\n", left::said(left))),
+        Some(left) => return Ok(format!("{name}: {}\n", left_behind::describe(left))),
         None => {}
     }
-    let disk = reach.ask(|admin| admin.disk(name))?;
+    let disk = daemon.call(|admin| admin.disk(name))?;
     Ok(match json {
-        _ if which.figures => page::figures(&disk),
+        _ if which.figures => text::figures(&disk),
         true => as_json(&disk),
-        false => page::page(&disk, left),
+        false => text::disk_page(&disk, left),
     })
 }
 
-fn list(all: &Disks) -> String {
+fn list(all: &DiskList) -> String {
     match all.disks.is_empty() && all.left_behind.is_empty() {
         true => "no disks; sublet disk add makes one\n".to_owned(),
         false => status::disks(&all.disks, &all.left_behind),

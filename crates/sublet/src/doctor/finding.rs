@@ -4,20 +4,20 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// How well a check went.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum Severity {
     Ok,
     Warn,
     Bad,
 }
 
-/// One check: what was found, and where it is not well, why that matters and what to type.
+/// One check: what it found. If that is not well, why it matters and what to type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Finding {
     pub(super) check: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: Severity,
     pub(super) found: String,
     pub(super) why: &'static str,
     #[serde(rename = "type")]
@@ -28,7 +28,7 @@ impl Finding {
     pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Finding {
         Finding {
             check,
-            verdict: Verdict::Ok,
+            verdict: Severity::Ok,
             found: found.into(),
             why: "",
             remedy: "",
@@ -36,7 +36,7 @@ impl Finding {
     }
 
     pub(super) fn warn(self, why: &'static str, remedy: &'static str) -> Finding {
-        let verdict = Verdict::Warn;
+        let verdict = Severity::Warn;
         Finding {
             verdict,
             why,
@@ -46,7 +46,7 @@ impl Finding {
     }
 
     pub(super) fn bad(self, why: &'static str, remedy: &'static str) -> Finding {
-        let verdict = Verdict::Bad;
+        let verdict = Severity::Bad;
         Finding {
             verdict,
             why,
@@ -59,9 +59,9 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
-            Verdict::Ok => "OK",
-            Verdict::Warn => "WARN",
-            Verdict::Bad => "BAD",
+            Severity::Ok => "OK",
+            Severity::Warn => "WARN",
+            Severity::Bad => "BAD",
         };
         writeln!(f, "{verdict:<5} {:<20} {}", self.check, self.found)?;
         if !self.why.is_empty() {

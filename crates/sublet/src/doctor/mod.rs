@@ -1,8 +1,8 @@
-//! `sublet doctor`: what on this host would make Sublet slow or unsafe, and what to type against it.
+//! `sublet doctor`: it says what on this host would make Sublet slow or unsafe, and what to type against it.
 
 mod finding;
-mod guests;
-mod tasks;
+mod guest_programs;
+mod task_quota;
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,21 +11,21 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit};
 use sublet_host::headroom::{ProcHost, ReadHost};
-use sublet_host::locked::may_lock;
+use sublet_host::memory_lock::may_lock;
 use sublet_types::{Bytes, CgroupFigures};
 
-use self::finding::{Finding, Verdict};
-use self::guests::Guests;
-use self::tasks::Tasks;
+use self::finding::{Finding, Severity};
+use self::guest_programs::GuestPrograms;
+use self::task_quota::TaskQuota;
 use crate::exit::Exit;
 
-/// Each connection takes a descriptor: this leaves room for 10,000 of them.
+/// Each connection takes a descriptor. This leaves room for 10,000 of them.
 const DESCRIPTORS_MIN: u64 = 10_240;
-/// From here on, the kernel swaps rather than drop file pages.
+/// Above this value the kernel swaps rather than drop file pages.
 const SWAPPINESS_MAX: u64 = 60;
-/// A daemon has some ten threads, each disk three, and io_uring makes more as it needs them.
+/// A daemon has some ten threads and each disk three. io_uring makes more as it needs them.
 const TASKS_MIN: u64 = 256;
-/// Less than this in a cgroup leaves nothing to lend.
+/// A cgroup with less than this leaves nothing to lend.
 const CGROUP_MIN: Bytes = Bytes::mib(256);
 
 /// Says what on this host would make Sublet slow or unsafe, and what to type against it.
@@ -36,9 +36,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Shows every check; exit code 1 if something is bad.
+/// Shows every check. The exit code is 1 if something is bad.
 pub(crate) fn run(args: &Args) -> Exit {
-    let findings = examine(&Host::this());
+    let findings = examine(&HostFacts::this());
     let mut out = io::stdout().lock();
     let written = if args.json {
         let report = serde_json::json!({"version": 1, "checks": findings});
@@ -50,14 +50,14 @@ pub(crate) fn run(args: &Args) -> Exit {
     };
     let worst = findings.iter().map(|finding| finding.verdict).max();
     match Exit::written(written) {
-        Exit::Done if worst == Some(Verdict::Bad) => Exit::Failed,
+        Exit::Done if worst == Some(Severity::Bad) => Exit::Failed,
         exit => exit,
     }
 }
 
-/// What the checks look at.
+/// The facts that the checks look at.
 #[derive(Clone, Debug)]
-struct Host {
+struct HostFacts {
     huge_pages: Option<String>,
     defrag: Option<String>,
     overcommit: Option<u64>,
@@ -69,20 +69,20 @@ struct Host {
     memlock: Rlimit,
     descriptors: Rlimit,
     file_size: Rlimit,
-    /// Processes and threads of this user; root's are without a limit.
+    /// The limit of processes and threads of this user. Root has none.
     processes: Rlimit,
-    tasks: Option<Tasks>,
+    tasks: Option<TaskQuota>,
     same_page_merging: Option<u64>,
-    guests: Guests,
+    guests: GuestPrograms,
 }
 
-impl Host {
-    fn this() -> Host {
+impl HostFacts {
+    fn this() -> HostFacts {
         let figures = ProcHost::open()
             .and_then(|mut host| host.read(Duration::ZERO))
             .unwrap_or_default();
-        Host {
-            guests: Guests::here(),
+        HostFacts {
+            guests: GuestPrograms::here(),
             swap: figures.swap,
             has_pressure: figures.pressure.is_some(),
             cgroup: figures.cgroup,
@@ -96,22 +96,22 @@ impl Host {
                 true => unlimited(),
                 false => getrlimit(Resource::Nproc),
             },
-            ..Host::under(Path::new("/"))
+            ..HostFacts::under(Path::new("/"))
         }
     }
 
-    fn under(root: &Path) -> Host {
+    fn under(root: &Path) -> HostFacts {
         let text = |path: &str| fs::read_to_string(root.join(path)).ok();
         let number = |path: &str| text(path)?.trim().parse().ok();
         let mm = "sys/kernel/mm";
-        Host {
+        HostFacts {
             huge_pages: text(&format!("{mm}/transparent_hugepage/enabled")).map(chosen),
             defrag: text(&format!("{mm}/transparent_hugepage/defrag")).map(chosen),
             overcommit: number("proc/sys/vm/overcommit_memory"),
             swappiness: number("proc/sys/vm/swappiness"),
             zone_reclaim: number("proc/sys/vm/zone_reclaim_mode"),
             same_page_merging: number(&format!("{mm}/ksm/run")),
-            guests: Guests::default(),
+            guests: GuestPrograms::default(),
             swap: Bytes::ZERO,
             has_pressure: false,
             cgroup: None,
@@ -119,7 +119,7 @@ impl Host {
             descriptors: unlimited(),
             file_size: unlimited(),
             processes: unlimited(),
-            tasks: tasks::tightest(root),
+            tasks: task_quota::tightest(root),
         }
     }
 }
@@ -131,7 +131,7 @@ fn unlimited() -> Rlimit {
     }
 }
 
-/// Of `always [madvise] never`, the one in brackets.
+/// The word in brackets, as in `always [madvise] never`.
 fn chosen(text: String) -> String {
     let inside = text
         .split_once('[')
@@ -139,7 +139,7 @@ fn chosen(text: String) -> String {
     inside.map_or_else(|| text.trim().to_owned(), |(word, _)| word.to_owned())
 }
 
-fn examine(host: &Host) -> Vec<Finding> {
+fn examine(host: &HostFacts) -> Vec<Finding> {
     vec![
         huge_pages(host),
         defrag(host),
@@ -153,12 +153,12 @@ fn examine(host: &Host) -> Vec<Finding> {
         threads(host),
         zone_reclaim(host),
         same_page_merging(host),
-        guests::libvirt(&host.guests),
-        guests::qemu(&host.guests),
+        guest_programs::libvirt(&host.guests),
+        guest_programs::qemu(&host.guests),
     ]
 }
 
-fn huge_pages(host: &Host) -> Finding {
+fn huge_pages(host: &HostFacts) -> Finding {
     let why =
         "memory in 4 KiB pages goes back about 30 times slower: a second for 8 GiB, not 30 ms";
     match host.huge_pages.as_deref() {
@@ -172,7 +172,7 @@ fn huge_pages(host: &Host) -> Finding {
     }
 }
 
-fn defrag(host: &Host) -> Finding {
+fn defrag(host: &HostFacts) -> Finding {
     match host.defrag.as_deref() {
         Some("never") => Finding::ok("huge pages: defrag", "never").warn(
             "the arena gets a huge page only where one lies ready; the rest is 4 KiB pages, slow to give back",
@@ -183,7 +183,7 @@ fn defrag(host: &Host) -> Finding {
     }
 }
 
-fn overcommit(host: &Host) -> Finding {
+fn overcommit(host: &HostFacts) -> Finding {
     let found = |mode| format!("vm.overcommit_memory = {mode}");
     match host.overcommit {
         Some(2) => Finding::ok("overcommit", found(2)).bad(
@@ -195,7 +195,7 @@ fn overcommit(host: &Host) -> Finding {
     }
 }
 
-fn swap(host: &Host) -> Finding {
+fn swap(host: &HostFacts) -> Finding {
     let swappiness = host.swappiness.unwrap_or(SWAPPINESS_MAX);
     if host.swap == Bytes::ZERO {
         return Finding::ok("swap", "none");
@@ -211,7 +211,7 @@ fn swap(host: &Host) -> Finding {
     }
 }
 
-fn memlock(host: &Host) -> Finding {
+fn memlock(host: &HostFacts) -> Finding {
     match host.memlock.current {
         Some(limit) if host.swap > Bytes::ZERO => Finding::ok(
             "locked memory",
@@ -226,7 +226,7 @@ fn memlock(host: &Host) -> Finding {
     }
 }
 
-fn cgroup(host: &Host) -> Finding {
+fn cgroup(host: &HostFacts) -> Finding {
     let Some(cgroup) = host.cgroup else {
         return Finding::ok("cgroup", "no limit under the host's memory");
     };
@@ -241,7 +241,7 @@ fn cgroup(host: &Host) -> Finding {
     }
 }
 
-fn pressure(host: &Host) -> Finding {
+fn pressure(host: &HostFacts) -> Finding {
     if host.has_pressure {
         return Finding::ok("pressure figures", "/proc/pressure/memory");
     }
@@ -251,7 +251,7 @@ fn pressure(host: &Host) -> Finding {
     )
 }
 
-fn file_size(host: &Host) -> Finding {
+fn file_size(host: &HostFacts) -> Finding {
     match host.file_size.current {
         Some(limit) => Finding::ok("file size", format!("{} at most", Bytes(limit))).warn(
             "a backing is not written beyond it, and swap is written through where its stage is larger",
@@ -261,7 +261,7 @@ fn file_size(host: &Host) -> Finding {
     }
 }
 
-fn descriptors(host: &Host) -> Finding {
+fn descriptors(host: &HostFacts) -> Finding {
     match host.descriptors.maximum {
         Some(limit) if limit < DESCRIPTORS_MIN => Finding::ok("open files", limit.to_string())
             .warn(
@@ -273,14 +273,15 @@ fn descriptors(host: &Host) -> Finding {
     }
 }
 
-fn threads(host: &Host) -> Finding {
+fn threads(host: &HostFacts) -> Finding {
     let why = "where the kernel makes no more threads, io_uring cannot go on: requests of disks take long, and fail after 30 s";
-    let said = |tasks: Tasks| format!("{} of {} in the cgroup", tasks.now, tasks.limit);
+    let said = |tasks: TaskQuota| format!("{} of {} in the cgroup", tasks.now, tasks.limit);
     match (host.tasks, host.processes.current) {
-        (Some(tasks), _) if tasks.left() < TASKS_MIN => Finding::ok("threads", said(tasks)).warn(
-            why,
-            "systemctl edit sublet   (TasksMax=infinity), or raise pids.max of the cgroup",
-        ),
+        (Some(tasks), _) if tasks.remaining() < TASKS_MIN => Finding::ok("threads", said(tasks))
+            .warn(
+                why,
+                "systemctl edit sublet   (TasksMax=infinity), or raise pids.max of the cgroup",
+            ),
         (_, Some(limit)) if limit < TASKS_MIN => {
             Finding::ok("threads", format!("{limit} for this user"))
                 .warn(why, "ulimit -u 4096   (as a service: LimitNPROC=4096)")
@@ -291,7 +292,7 @@ fn threads(host: &Host) -> Finding {
     }
 }
 
-fn zone_reclaim(host: &Host) -> Finding {
+fn zone_reclaim(host: &HostFacts) -> Finding {
     match host.zone_reclaim {
         Some(mode) if mode != 0 => {
             Finding::ok("zone reclaim", format!("vm.zone_reclaim_mode = {mode}")).warn(
@@ -303,7 +304,7 @@ fn zone_reclaim(host: &Host) -> Finding {
     }
 }
 
-fn same_page_merging(host: &Host) -> Finding {
+fn same_page_merging(host: &HostFacts) -> Finding {
     let found = match host.same_page_merging {
         Some(1) => "on; it does not touch the arena",
         _ => "off",
@@ -315,8 +316,8 @@ fn same_page_merging(host: &Host) -> Finding {
 mod tests {
     use super::*;
 
-    fn healthy() -> Host {
-        Host {
+    fn healthy() -> HostFacts {
+        HostFacts {
             huge_pages: Some("madvise".into()),
             defrag: Some("madvise".into()),
             overcommit: Some(0),
@@ -329,19 +330,19 @@ mod tests {
             descriptors: unlimited(),
             file_size: unlimited(),
             processes: unlimited(),
-            tasks: Some(Tasks {
+            tasks: Some(TaskQuota {
                 limit: 4915,
                 now: 100,
             }),
             same_page_merging: Some(1),
-            guests: Guests::default(),
+            guests: GuestPrograms::default(),
         }
     }
 
-    fn not_well(host: &Host) -> Vec<(&'static str, Verdict)> {
+    fn not_well(host: &HostFacts) -> Vec<(&'static str, Severity)> {
         examine(host)
             .into_iter()
-            .filter(|finding| finding.verdict != Verdict::Ok)
+            .filter(|finding| finding.verdict != Severity::Ok)
             .inspect(|finding| assert!(!finding.why.is_empty() && !finding.remedy.is_empty()))
             .map(|finding| (finding.check, finding.verdict))
             .collect()
@@ -354,44 +355,46 @@ mod tests {
 
     #[test]
     fn each_trouble_is_found_alone() {
-        type Spoil = fn(&mut Host);
-        let troubles: [(&str, Verdict, Spoil); 13] = [
-            ("huge pages", Verdict::Bad, |h| {
+        type Spoil = fn(&mut HostFacts);
+        let troubles: [(&str, Severity, Spoil); 13] = [
+            ("huge pages", Severity::Bad, |h| {
                 h.huge_pages = Some("never".into())
             }),
-            ("huge pages", Verdict::Bad, |h| h.huge_pages = None),
-            ("huge pages: defrag", Verdict::Warn, |h| {
+            ("huge pages", Severity::Bad, |h| h.huge_pages = None),
+            ("huge pages: defrag", Severity::Warn, |h| {
                 h.defrag = Some("never".into())
             }),
-            ("overcommit", Verdict::Bad, |h| h.overcommit = Some(2)),
-            ("swap", Verdict::Warn, |h| h.swappiness = Some(100)),
-            ("locked memory", Verdict::Warn, |h| {
+            ("overcommit", Severity::Bad, |h| h.overcommit = Some(2)),
+            ("swap", Severity::Warn, |h| h.swappiness = Some(100)),
+            ("locked memory", Severity::Warn, |h| {
                 h.memlock.current = Some(8 << 20)
             }),
-            ("cgroup", Verdict::Warn, |h| {
+            ("cgroup", Severity::Warn, |h| {
                 h.cgroup = Some(CgroupFigures {
                     limit: Bytes::mib(300),
                     usage: Bytes::mib(200),
                     ..CgroupFigures::default()
                 });
             }),
-            ("pressure figures", Verdict::Warn, |h| {
+            ("pressure figures", Severity::Warn, |h| {
                 h.has_pressure = false
             }),
-            ("open files", Verdict::Warn, |h| {
+            ("open files", Severity::Warn, |h| {
                 h.descriptors.maximum = Some(1024)
             }),
-            ("file size", Verdict::Warn, |h| {
+            ("file size", Severity::Warn, |h| {
                 h.file_size.current = Some(1 << 20)
             }),
-            ("threads", Verdict::Warn, |h| {
-                h.tasks = Some(Tasks {
+            ("threads", Severity::Warn, |h| {
+                h.tasks = Some(TaskQuota {
                     limit: 100,
                     now: 90,
                 });
             }),
-            ("threads", Verdict::Warn, |h| h.processes.current = Some(64)),
-            ("zone reclaim", Verdict::Warn, |h| h.zone_reclaim = Some(1)),
+            ("threads", Severity::Warn, |h| {
+                h.processes.current = Some(64)
+            }),
+            ("zone reclaim", Severity::Warn, |h| h.zone_reclaim = Some(1)),
         ];
         for (check, verdict, spoil) in troubles {
             let mut host = healthy();
@@ -428,7 +431,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a parent")).expect("made");
             fs::write(path, text).expect("written");
         }
-        let host = Host::under(root.path());
+        let host = HostFacts::under(root.path());
         assert_eq!(host.huge_pages.as_deref(), Some("never"));
         assert_eq!(host.defrag.as_deref(), Some("defer+madvise"));
         assert_eq!((host.overcommit, host.swappiness), (Some(2), Some(10)));

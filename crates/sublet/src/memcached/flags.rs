@@ -1,37 +1,37 @@
-//! The one table of memcached's options: how each is written, what it sets, what `-h` says of it.
+//! The only table of memcached's options: how each is written, what it sets, and its line in `-h`.
 
+use super::parsed_options::{ParsedOptions, PrintRequest, UsageError};
 use super::suboptions;
 use super::values::{item_size, number, path, port, positive};
-use super::written::{Shown, Usage, Written};
 
 /// One option.
 pub(super) struct Flag {
     pub(super) short: char,
     pub(super) long: Option<&'static str>,
     pub(super) value: Option<&'static str>,
-    /// What `-h` says; options that do nothing here are taken, but not offered.
+    /// Its line in `-h`. Options without effect are accepted, but not listed.
     pub(super) help: Option<&'static str>,
-    pub(super) set: Set,
+    pub(super) set: FlagEffect,
 }
 
 /// What an option does.
-pub(super) enum Set {
-    /// Without a value.
-    Plain(fn(&mut Written)),
-    /// With the value that it was given.
-    Valued(fn(&mut Written, &str) -> Result<(), Usage>),
-    /// Nothing: memcached does here what Sublet does in another way. Why, for `-v`.
+pub(super) enum FlagEffect {
+    /// It takes no value.
+    Plain(fn(&mut ParsedOptions)),
+    /// It takes a value.
+    Valued(fn(&mut ParsedOptions, &str) -> Result<(), UsageError>),
+    /// It has no effect, because Sublet meets its purpose in another way. `-v` prints the reason.
     Nothing(&'static str),
 }
 
-use Set::{Nothing, Plain, Valued};
+use FlagEffect::{Nothing, Plain, Valued};
 
 const fn flag(
     short: char,
     long: &'static str,
     value: Option<&'static str>,
     help: &'static str,
-    set: Set,
+    set: FlagEffect,
 ) -> Flag {
     Flag {
         short,
@@ -98,7 +98,7 @@ pub(super) const FLAGS: &[Flag] = &[
             w.settings.unix_mode = u32::from_str_radix(v, 8)
                 .ok()
                 .filter(|mode| *mode <= 0o777)
-                .ok_or(Usage::NotANumber {
+                .ok_or(UsageError::NotANumber {
                     option: "-a",
                     value: v.to_owned(),
                     wanted: "an octal mode such as 770",
@@ -195,21 +195,21 @@ pub(super) const FLAGS: &[Flag] = &[
         "help",
         None,
         "print this and exit",
-        Plain(|w| w.shown = Some(Shown::Help)),
+        Plain(|w| w.shown = Some(PrintRequest::Help)),
     ),
     flag(
         'i',
         "license",
         None,
         "print the licence and exit",
-        Plain(|w| w.shown = Some(Shown::License)),
+        Plain(|w| w.shown = Some(PrintRequest::License)),
     ),
     flag(
         'V',
         "version",
         None,
         "print the version and exit",
-        Plain(|w| w.shown = Some(Shown::Version)),
+        Plain(|w| w.shown = Some(PrintRequest::Version)),
     ),
     flag(
         'P',
@@ -228,8 +228,9 @@ pub(super) const FLAGS: &[Flag] = &[
         "taken, without effect: there are no slabs",
         Valued(|w, v| {
             let above_one = v.parse().is_ok_and(|factor: f64| factor > 1.0);
-            w.note_if(above_one, "-f", "there are no slab classes")
-                .ok_or(Usage::OutOfRange {
+            above_one
+                .then(|| w.note_ignored("-f", "there are no slab classes"))
+                .ok_or(UsageError::OutOfRange {
                     option: "-f",
                     value: v.to_owned(),
                     wanted: "greater than 1",
@@ -243,7 +244,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "taken, without effect: items take what they need",
         Valued(|w, v| {
             positive("-n", v, "bytes")?;
-            w.note("-n", "items take what they need");
+            w.note_ignored("-n", "items take what they need");
             Ok(())
         }),
     ),
@@ -253,7 +254,7 @@ pub(super) const FLAGS: &[Flag] = &[
         None,
         "taken, without effect: memory is in huge pages wherever possible",
         Plain(|w| {
-            w.note("-L", "memory is in huge pages wherever possible");
+            w.note_ignored("-L", "memory is in huge pages wherever possible");
         }),
     ),
     Flag {
@@ -264,7 +265,7 @@ pub(super) const FLAGS: &[Flag] = &[
             "character between a key's prefix and its rest; collects \"stats detail\"\nfrom the start (default: :)",
         ),
         set: Valued(|w, v| {
-            w.settings.prefix_delimiter = *v.as_bytes().first().ok_or(Usage::NoDelimiter)?;
+            w.settings.prefix_delimiter = *v.as_bytes().first().ok_or(UsageError::NoDelimiter)?;
             w.settings.detail = true;
             Ok(())
         }),
@@ -381,7 +382,7 @@ pub(super) const FLAGS: &[Flag] = &[
         value: Some("file"),
         help: None,
         set: Valued(|w, _| {
-            w.warn("-e", "items do not survive a restart");
+            w.warn_ignored("-e", "items do not survive a restart");
             Ok(())
         }),
     },

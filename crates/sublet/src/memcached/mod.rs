@@ -1,16 +1,16 @@
-//! `sublet memcached`: the drop-in face. memcached's own command line, in memcached's place.
+//! `sublet memcached`: a drop-in replacement of memcached that takes memcached's own command line.
 
 mod detach;
-mod event;
+mod exit_statuses;
 mod flags;
+mod main_event;
+mod parse;
+mod parsed_options;
 mod process;
-mod reading;
-mod statuses;
+mod process_controls;
 mod suboptions;
-mod surroundings;
 mod usage;
 mod values;
-mod written;
 
 use std::env;
 use std::ffi::OsString;
@@ -24,25 +24,25 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use sublet_frontends::memcached::instance::Instance;
-use sublet_frontends::memcached::passwords::{Names, Passwords, PasswordsError};
+use sublet_frontends::memcached::passwords::{Passwords, PasswordsError, UserNameForm};
 use sublet_frontends::memcached::serve::{
-    self, Group, ListenError, Running, StartError, Stop, Tls, TlsError,
+    self, Group, ListenError, MemcachedService, StartError, StopMode, TlsCertificates, TlsError,
 };
 use sublet_host::chores::{Chores, ChoresError};
-use sublet_host::lone::{Lone, LoneError, LoneSettings};
+use sublet_host::standalone::{StandaloneError, StandaloneStore, StandaloneStoreSettings};
 use sublet_types::Bytes;
 
-use self::detach::Says;
-use self::event::Event;
+use self::detach::BackgroundOutput;
+use self::exit_statuses::{EX_OSERR, EX_USAGE, FAILURE};
+use self::main_event::MainEvent;
+use self::parsed_options::{Invocation, NoteLevel, ServePlan};
 use self::process::{PidFile, ProcessError};
-use self::statuses::{EX_OSERR, EX_USAGE, FAILURE};
-use self::surroundings::Surroundings;
-use self::written::{Plan, Request, Said};
-use crate::exit::say;
+use self::process_controls::StandaloneControls;
+use crate::exit::print_error;
 
-/// Why there is nothing served.
+/// Why the command does not serve.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum MemcachedError {
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error(transparent)]
@@ -56,10 +56,10 @@ enum Failure {
     },
     #[error("-S: MEMCACHED_SASL_PWDB names no usable file of user:password lines: {0}")]
     Sasl(PasswordsError),
-    #[error("-S: no user could come in; name a file of user:password lines in MEMCACHED_SASL_PWDB")]
+    #[error("-S: no user could log in; name a file of user:password lines in MEMCACHED_SASL_PWDB")]
     NoSaslFile,
     #[error("-m: {0}")]
-    Memory(#[from] LoneError),
+    Memory(#[from] StandaloneError),
     #[error("cannot write the ports to {path}: {source}")]
     Ports { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -68,26 +68,26 @@ enum Failure {
     Chores(#[from] ChoresError),
     #[error("cannot run in the background: {0}")]
     Detach(io::Error),
-    #[error("cannot hear signals: {0}")]
+    #[error("cannot handle signals: {0}")]
     Signals(io::Error),
 }
 
-impl Failure {
+impl MemcachedError {
     fn exit(&self) -> u8 {
         match self {
-            Failure::Process(error) => error.exit(),
-            Failure::Tls(_) | Failure::NoSaslFile => EX_USAGE,
-            Failure::AuthFile { .. } | Failure::Sasl(_) => FAILURE,
+            MemcachedError::Process(error) => error.exit(),
+            MemcachedError::Tls(_) | MemcachedError::NoSaslFile => EX_USAGE,
+            MemcachedError::AuthFile { .. } | MemcachedError::Sasl(_) => FAILURE,
             _ => EX_OSERR,
         }
     }
 }
 
-/// memcached's own command line, taken as it is.
+/// memcached's own command line, passed on unchanged.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub(crate) struct Args {
-    /// memcached's options; -h lists them
+    /// Pass memcached's options; -h lists them
     #[arg(
         value_name = "OPTIONS",
         trailing_var_arg = true,
@@ -96,70 +96,70 @@ pub(crate) struct Args {
     options: Vec<OsString>,
 }
 
-/// Runs with memcached's options until a signal ends it.
+/// Serves with memcached's options until a signal ends it.
 pub(crate) fn run(args: Args) -> ExitCode {
     let arguments = args.options;
-    let plan = match reading::read(arguments.iter().cloned()) {
-        Ok(Request::Show(shown)) => {
+    let plan = match parse::read(arguments.iter().cloned()) {
+        Ok(Invocation::Show(shown)) => {
             print!("{}", usage::text(shown));
             return ExitCode::SUCCESS;
         }
-        Ok(Request::Serve(plan)) => plan,
-        Err(usage) => return ended(&usage, usage.exit()),
+        Ok(Invocation::Serve(plan)) => plan,
+        Err(usage) => return fail(&usage, usage.exit()),
     };
     if plan.daemon && !detach::is_detached() {
-        return match detach::detach(&arguments).map_err(Failure::Detach) {
+        return match detach::detach(&arguments).map_err(MemcachedError::Detach) {
             Ok(exit) => ExitCode::from(exit),
-            Err(failure) => ended(&failure, failure.exit()),
+            Err(failure) => fail(&failure, failure.exit()),
         };
     }
     match serve(&plan) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ended(&failure, failure.exit()),
+        Err(failure) => fail(&failure, failure.exit()),
     }
 }
 
-fn ended(why: &dyn std::fmt::Display, exit: u8) -> ExitCode {
-    say(format_args!("sublet memcached: {why}"));
+fn fail(why: &dyn std::fmt::Display, exit: u8) -> ExitCode {
+    print_error(format_args!("sublet memcached: {why}"));
     ExitCode::from(exit)
 }
 
-fn serve(plan: &Plan) -> Result<(), Failure> {
-    say_notes(plan);
+fn serve(plan: &ServePlan) -> Result<(), MemcachedError> {
+    print_notes(plan);
     prepare_process(plan)?;
-    let (events, heard) = mpsc::channel();
-    hear_signals(events.clone()).map_err(Failure::Signals)?;
-    let shop = Shop::open(plan, events)?;
+    let (events, received) = mpsc::channel();
+    forward_signals(events.clone()).map_err(MemcachedError::Signals)?;
+    let instance = RunningMemcached::open(plan, events)?;
     let pid_file = plan.pid_file.as_deref().map(PidFile::write).transpose()?;
     if plan.daemon {
         let says = match plan.settings.verbosity {
-            0 => Says::Nothing,
-            _ => Says::OnStderr,
+            0 => BackgroundOutput::Nothing,
+            _ => BackgroundOutput::OnStderr,
         };
-        detach::tell_ready(says).map_err(Failure::Detach)?;
+        detach::report_ready(says).map_err(MemcachedError::Detach)?;
     }
-    shop.keep(&heard, plan);
+    instance.run_until_stopped(&received, plan);
     drop(pid_file);
     Ok(())
 }
 
-fn say_notes(plan: &Plan) {
+fn print_notes(plan: &ServePlan) {
     let asked = plan.settings.verbosity > 0;
     for note in &plan.notes {
-        if note.said == Said::Verbosely && !asked {
+        if note.said == NoteLevel::Verbosely && !asked {
             continue;
         }
-        say(format_args!(
+        print_error(format_args!(
             "{}: without effect: {}",
             note.option, note.why
         ));
     }
 }
 
-/// Everything that needs doing before there are threads or after which there are no privileges.
-fn prepare_process(plan: &Plan) -> Result<(), Failure> {
+/// Does everything that must happen before there are threads, or that is impossible without privileges.
+fn prepare_process(plan: &ServePlan) -> Result<(), MemcachedError> {
     if detach::is_detached() {
-        detach::leave_terminal().map_err(Failure::Detach)?;
+        detach::leave_terminal().map_err(MemcachedError::Detach)?;
     }
     if plan.core_dumps {
         process::raise_core_limit()?;
@@ -177,13 +177,13 @@ fn prepare_process(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-fn hear_signals(events: Sender<Event>) -> io::Result<()> {
+fn forward_signals(events: Sender<MainEvent>) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP])?;
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
             for signal in signals.forever() {
-                if events.send(Event::Signal(signal)).is_err() {
+                if events.send(MainEvent::Signal(signal)).is_err() {
                     return;
                 }
             }
@@ -191,25 +191,33 @@ fn hear_signals(events: Sender<Event>) -> io::Result<()> {
     Ok(())
 }
 
-/// All that serves.
-struct Shop {
-    lone: Lone,
+/// A running instance.
+struct RunningMemcached {
+    lone: StandaloneStore,
     instance: Arc<Instance>,
     chores: Chores,
-    running: Running,
+    running: MemcachedService,
 }
 
-impl Shop {
-    fn open(plan: &Plan, events: Sender<Event>) -> Result<Shop, Failure> {
-        let tls = plan.settings.tls.clone().map(Tls::load).transpose()?;
+impl RunningMemcached {
+    fn open(
+        plan: &ServePlan,
+        events: Sender<MainEvent>,
+    ) -> Result<RunningMemcached, MemcachedError> {
+        let tls = plan
+            .settings
+            .tls
+            .clone()
+            .map(TlsCertificates::load)
+            .transpose()?;
         let tls = tls.map(Arc::new);
         let passwords = passwords(plan)?;
-        let lone = Lone::open(LoneSettings {
+        let lone = StandaloneStore::open(StandaloneStoreSettings {
             limit: plan.memory,
             item_max: Bytes(plan.settings.item_max),
             evicts: plan.settings.evictions,
         })?;
-        let surroundings = Surroundings {
+        let surroundings = StandaloneControls {
             lone: lone.clone(),
             tls: tls.clone(),
             events: events.clone(),
@@ -225,11 +233,11 @@ impl Shop {
             tls,
         };
         let asked = Arc::new(move |stop| {
-            let _ = events.send(Event::Asked(stop));
+            let _ = events.send(MainEvent::StopRequested(stop));
         });
         let threads = plan.settings.threads;
         let running = serve::start(vec![(group, listeners)], threads, lone.backend(), asked)?;
-        Ok(Shop {
+        Ok(RunningMemcached {
             lone,
             instance,
             chores,
@@ -237,59 +245,61 @@ impl Shop {
         })
     }
 
-    /// Serves until the end, and says how it came.
-    fn keep(self, heard: &Receiver<Event>, plan: &Plan) {
-        let stop = self.wait(heard, plan);
+    /// Serves until the end, and logs the reason of the end.
+    fn run_until_stopped(self, events: &Receiver<MainEvent>, plan: &ServePlan) {
+        let stop = self.wait(events, plan);
         match stop {
-            Stop::Graceful => say(format_args!("Gracefully stopping")),
-            Stop::Now if plan.settings.verbosity > 0 => say(format_args!("Exiting normally")),
-            Stop::Now => {}
+            StopMode::Graceful => print_error(format_args!("Gracefully stopping")),
+            StopMode::Now if plan.settings.verbosity > 0 => {
+                print_error(format_args!("Exiting normally"))
+            }
+            StopMode::Now => {}
         }
         self.running.stop(stop);
         drop(self.chores);
     }
 
-    fn wait(&self, heard: &Receiver<Event>, plan: &Plan) -> Stop {
+    fn wait(&self, events: &Receiver<MainEvent>, plan: &ServePlan) -> StopMode {
         loop {
-            match heard.recv() {
-                Ok(Event::Signal(SIGHUP)) => self.reread_passwords(plan),
-                Ok(Event::Signal(SIGUSR1)) => return Stop::Graceful,
-                Ok(Event::Signal(_)) | Err(_) => return Stop::Now,
-                Ok(Event::Asked(stop)) => return stop,
-                Ok(Event::Shrink) => self.lone.shrink(),
+            match events.recv() {
+                Ok(MainEvent::Signal(SIGHUP)) => self.reread_passwords(plan),
+                Ok(MainEvent::Signal(SIGUSR1)) => return StopMode::Graceful,
+                Ok(MainEvent::Signal(_)) | Err(_) => return StopMode::Now,
+                Ok(MainEvent::StopRequested(stop)) => return stop,
+                Ok(MainEvent::Shrink) => self.lone.shrink(),
             }
         }
     }
 
-    fn reread_passwords(&self, plan: &Plan) {
+    fn reread_passwords(&self, plan: &ServePlan) {
         match passwords(plan) {
             Ok(passwords) => self.instance.set_passwords(passwords),
-            Err(failure) => say(format_args!(
+            Err(failure) => print_error(format_args!(
                 "sublet memcached: {failure}; the old users stay"
             )),
         }
     }
 }
 
-fn passwords(plan: &Plan) -> Result<Passwords, Failure> {
+fn passwords(plan: &ServePlan) -> Result<Passwords, MemcachedError> {
     if let Some(path) = &plan.settings.auth_file {
-        return Passwords::read(path).map_err(|source| Failure::AuthFile {
+        return Passwords::read(path).map_err(|source| MemcachedError::AuthFile {
             path: path.clone(),
             source,
         });
     }
     if plan.settings.sasl {
-        let path = env::var_os("MEMCACHED_SASL_PWDB").ok_or(Failure::NoSaslFile)?;
-        let read = Passwords::read(Path::new(&path)).map_err(Failure::Sasl)?;
-        return Ok(read.with_names(Names::WithoutHost));
+        let path = env::var_os("MEMCACHED_SASL_PWDB").ok_or(MemcachedError::NoSaslFile)?;
+        let read = Passwords::read(Path::new(&path)).map_err(MemcachedError::Sasl)?;
+        return Ok(read.with_names(UserNameForm::WithoutHost));
     }
     Ok(Passwords::default())
 }
 
-fn write_ports(listeners: &[serve::Listener]) -> Result<(), Failure> {
+fn write_ports(listeners: &[serve::Listener]) -> Result<(), MemcachedError> {
     let Some(path) = env::var_os("MEMCACHED_PORT_FILENAME") else {
         return Ok(());
     };
     let path = PathBuf::from(path);
-    serve::write_ports(&path, listeners).map_err(|source| Failure::Ports { path, source })
+    serve::write_ports(&path, listeners).map_err(|source| MemcachedError::Ports { path, source })
 }

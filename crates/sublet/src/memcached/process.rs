@@ -1,4 +1,4 @@
-//! What the process is and may do: its user, its limits, its pid file.
+//! The process itself: its user, its limits, and its pid file.
 
 use std::fs;
 use std::io;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::unistd::{User, setgid, setgroups, setuid};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, getuid, setrlimit};
-use sublet_host::locked::lock_all;
+use sublet_host::memory_lock::lock_all;
 
-use super::statuses::{EX_NOUSER, EX_OSERR};
-use crate::exit::say;
+use super::exit_statuses::{EX_NOUSER, EX_OSERR};
+use crate::exit::print_error;
 
 /// Descriptors besides connections: listeners, epolls, files.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Why the process cannot become what it was told to be.
+/// Why the process could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProcessError {
     #[error("-u {0}: no such user")]
@@ -33,7 +33,7 @@ pub(super) enum ProcessError {
 }
 
 impl ProcessError {
-    /// memcached's exit status for it.
+    /// memcached's exit status for the error.
     pub(super) fn exit(&self) -> u8 {
         match self {
             ProcessError::NoSuchUser(_) => EX_NOUSER,
@@ -42,7 +42,7 @@ impl ProcessError {
     }
 }
 
-/// Room for that many connections.
+/// Raises the limit of descriptors for that many connections.
 pub(super) fn raise_descriptors(connections: usize) -> Result<(), ProcessError> {
     let wanted = connections as u64 + OTHER_DESCRIPTORS;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -59,7 +59,7 @@ pub(super) fn raise_descriptors(connections: usize) -> Result<(), ProcessError> 
     })
 }
 
-/// Core files as large as the system lets them be.
+/// Allows core files as large as the system permits.
 pub(super) fn raise_core_limit() -> Result<(), ProcessError> {
     if set_core_limit(None).is_err() {
         let _ = set_core_limit(getrlimit(Resource::Core).maximum);
@@ -80,7 +80,7 @@ fn set_core_limit(limit: Option<u64>) -> rustix::io::Result<()> {
     )
 }
 
-/// Becomes another user, for good. Only root can; for others `-u` says nothing.
+/// Becomes another user, for good. Only root can. For others `-u` has no effect.
 pub(super) fn become_user(name: &str) -> Result<(), ProcessError> {
     if !geteuid().is_root() && !getuid().is_root() {
         return Ok(());
@@ -92,7 +92,7 @@ pub(super) fn become_user(name: &str) -> Result<(), ProcessError> {
         source,
     };
     match setgroups(&[]) {
-        // Already without privileges, as in some containers.
+        // The process already lacks privileges, as in some containers.
         Ok(()) | Err(Errno::EPERM) => {}
         Err(error) => return Err(cannot(error)),
     }
@@ -100,16 +100,16 @@ pub(super) fn become_user(name: &str) -> Result<(), ProcessError> {
     setuid(user.uid).map_err(cannot)
 }
 
-/// Keeps the process's memory off the swap; where that is not allowed, says so and goes on.
+/// Keeps the process's memory out of the swap. If that is not allowed, it logs so and goes on.
 pub(super) fn lock_memory() {
     if let Err(error) = lock_all() {
-        say(format_args!(
+        print_error(format_args!(
             "warning: -k: memory is not locked: {error}; raise `ulimit -l`"
         ));
     }
 }
 
-/// The file that says which process this is; it goes when the process ends well.
+/// The file that holds the process id. It is removed when the process ends normally.
 pub(super) struct PidFile(PathBuf);
 
 impl PidFile {

@@ -1,40 +1,40 @@
-//! The one table of memcached's `-o` options.
+//! The only table of memcached's `-o` options.
 
-use sublet_frontends::memcached::settings::{ClientCertificate, TlsVersion};
+use sublet_frontends::memcached::settings::{ClientCertificateDemand, TlsVersion};
 
+use super::parsed_options::{ParsedOptions, UsageError, idle_timeout};
 use super::values::{number, path};
-use super::written::{Usage, Written, idle_timeout};
 
 /// One option of the list.
 pub(super) struct Suboption {
     pub(super) name: &'static str,
-    takes: Takes,
+    takes: SuboptionEffect,
     pub(super) help: Option<&'static str>,
 }
 
-enum Takes {
-    /// Nothing, and has no effect.
+enum SuboptionEffect {
+    /// It takes no value and has no effect.
     NoEffect(&'static str),
-    /// A number that has no effect, or none at all.
-    NumberWithoutEffect(&'static str, Value),
-    /// A word that has no effect.
+    /// It takes a number, and has no effect.
+    NumberWithoutEffect(&'static str, ValueNeed),
+    /// It takes a word, and has no effect.
     WordWithoutEffect(&'static str),
-    /// Has an effect.
-    Plain(fn(&mut Written)),
-    /// Has an effect.
-    Valued(fn(&mut Written, &str) -> Result<(), Usage>),
-    /// Would promise what is not kept.
+    /// It takes no value, and has an effect.
+    Plain(fn(&mut ParsedOptions)),
+    /// It takes a value, and has an effect.
+    Valued(fn(&mut ParsedOptions, &str) -> Result<(), UsageError>),
+    /// It is refused, because it would promise an effect it does not have here.
     Refused,
 }
 
 #[derive(PartialEq, Eq)]
-enum Value {
+enum ValueNeed {
     Required,
     Optional,
 }
 
-use Takes::{NoEffect, NumberWithoutEffect, Plain, Refused, Valued, WordWithoutEffect};
-use Value::{Optional, Required};
+use SuboptionEffect::{NoEffect, NumberWithoutEffect, Plain, Refused, Valued, WordWithoutEffect};
+use ValueNeed::{Optional, Required};
 
 const NO_SLABS: &str = "there are no slabs";
 const NO_LRU: &str = "there are no LRU lists";
@@ -42,7 +42,7 @@ const INDEX_GROWS: &str = "the index grows and shrinks by itself";
 const NO_LOG_BUFFERS: &str = "watchers' buffers have a fixed size";
 const ALWAYS: &str = "it is always so";
 
-const fn silent(name: &'static str, takes: Takes) -> Suboption {
+const fn silent(name: &'static str, takes: SuboptionEffect) -> Suboption {
     Suboption {
         name,
         takes,
@@ -50,7 +50,7 @@ const fn silent(name: &'static str, takes: Takes) -> Suboption {
     }
 }
 
-const fn offered(name: &'static str, help: &'static str, takes: Takes) -> Suboption {
+const fn offered(name: &'static str, help: &'static str, takes: SuboptionEffect) -> Suboption {
     Suboption {
         name,
         takes,
@@ -58,7 +58,7 @@ const fn offered(name: &'static str, help: &'static str, takes: Takes) -> Subopt
     }
 }
 
-/// Every option of the list; those with an effect first, as `-h` shows them.
+/// All options of the list. Those with an effect come first, as `-h` shows them.
 pub(super) const SUBOPTIONS: &[Suboption] = &[
     offered(
         "idle_timeout",
@@ -118,7 +118,7 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
         Valued(|w, v| {
             let kib: u64 = number("-o ssl_wbuf_size", v, "a number of KiB")?;
             w.tls.write_buffer = kib.saturating_mul(1 << 10);
-            w.note("-o ssl_wbuf_size", "buffers grow with the replies");
+            w.note_ignored("-o ssl_wbuf_size", "buffers grow with the replies");
             Ok(())
         }),
     ),
@@ -191,27 +191,27 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
     ),
 ];
 
-/// Sets a list of options: `name,name=value,…`.
-pub(super) fn set(written: &mut Written, list: &str) -> Result<(), Usage> {
+/// Applies a list of options: `name,name=value,…`.
+pub(super) fn set(written: &mut ParsedOptions, list: &str) -> Result<(), UsageError> {
     for one in list.split(',').filter(|one| !one.is_empty()) {
         set_one(written, one)?;
     }
     Ok(())
 }
 
-fn set_one(written: &mut Written, one: &str) -> Result<(), Usage> {
+fn set_one(written: &mut ParsedOptions, one: &str) -> Result<(), UsageError> {
     let (name, value) = match one.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (one, None),
     };
     let known = SUBOPTIONS.iter().find(|option| option.name == name);
-    let option = known.ok_or_else(|| Usage::UnknownSuboption(one.to_owned()))?;
-    let required = value.ok_or_else(|| Usage::NoSuboptionValue(name.to_owned()));
+    let option = known.ok_or_else(|| UsageError::UnknownSuboption(one.to_owned()))?;
+    let required = value.ok_or_else(|| UsageError::NoSuboptionValue(name.to_owned()));
     match option.takes {
-        NoEffect(why) => written.note(format!("-o {name}"), why),
+        NoEffect(why) => written.note_ignored(format!("-o {name}"), why),
         WordWithoutEffect(why) => {
             required?;
-            written.note(format!("-o {name}"), why);
+            written.note_ignored(format!("-o {name}"), why);
         }
         NumberWithoutEffect(why, ref kind) => {
             if *kind == Required {
@@ -220,30 +220,30 @@ fn set_one(written: &mut Written, one: &str) -> Result<(), Usage> {
             if let Some(value) = value {
                 let _: f64 = number("-o", value, "a number")?;
             }
-            written.note(format!("-o {name}"), why);
+            written.note_ignored(format!("-o {name}"), why);
         }
         Plain(set) => set(written),
         Valued(set) => set(written, required?)?,
-        Refused => return Err(Usage::NotOffered(option.name)),
+        Refused => return Err(UsageError::NotOffered(option.name)),
     }
     Ok(())
 }
 
-fn seconds(option: &'static str, value: &str) -> Result<u64, Usage> {
+fn seconds(option: &'static str, value: &str) -> Result<u64, UsageError> {
     number(option, value, "a number of seconds")
 }
 
-fn verify_mode(written: &mut Written, value: &str) -> Result<(), Usage> {
+fn verify_mode(written: &mut ParsedOptions, value: &str) -> Result<(), UsageError> {
     written.tls.client_certificate = match value {
-        "0" => ClientCertificate::Unasked,
-        "1" => ClientCertificate::Asked,
-        "2" | "3" => ClientCertificate::Required,
+        "0" => ClientCertificateDemand::Unasked,
+        "1" => ClientCertificateDemand::Asked,
+        "2" | "3" => ClientCertificateDemand::Required,
         _ => return Err(out_of_range("-o ssl_verify_mode", value, "0, 1, 2 or 3")),
     };
     Ok(())
 }
 
-fn min_version(written: &mut Written, value: &str) -> Result<(), Usage> {
+fn min_version(written: &mut ParsedOptions, value: &str) -> Result<(), UsageError> {
     written.tls.min_version = match value {
         "2" => TlsVersion::V12,
         "3" => TlsVersion::V13,
@@ -258,15 +258,15 @@ fn min_version(written: &mut Written, value: &str) -> Result<(), Usage> {
     Ok(())
 }
 
-fn key_format(_: &mut Written, value: &str) -> Result<(), Usage> {
+fn key_format(_: &mut ParsedOptions, value: &str) -> Result<(), UsageError> {
     match value {
         "1" => Ok(()),
         _ => Err(out_of_range("-o ssl_keyformat", value, "1 (PEM)")),
     }
 }
 
-fn out_of_range(option: &'static str, value: &str, wanted: &'static str) -> Usage {
-    Usage::OutOfRange {
+fn out_of_range(option: &'static str, value: &str, wanted: &'static str) -> UsageError {
+    UsageError::OutOfRange {
         option,
         value: value.to_owned(),
         wanted,

@@ -1,29 +1,29 @@
-//! What `-h`, `-i` and `-V` print.
+//! The output of `-h`, `-i` and `-V`.
 
 use std::fmt::Write;
 
 use sublet_frontends::memcached::instance::VERSION;
 
 use super::flags::FLAGS;
+use super::parsed_options::PrintRequest;
 use super::suboptions::SUBOPTIONS;
-use super::written::Shown;
 
 const COLUMN: usize = 28;
 
 /// The text to print.
-pub(super) fn text(shown: Shown) -> String {
+pub(super) fn text(shown: PrintRequest) -> String {
     match shown {
-        Shown::Help => help(),
-        Shown::License => format!(
+        PrintRequest::Help => help(),
+        PrintRequest::License => format!(
             "{}\nsublet {}, Apache License 2.0\n",
             version(),
             env!("CARGO_PKG_VERSION")
         ),
-        Shown::Version => format!("{}\n", version()),
+        PrintRequest::Version => format!("{}\n", version()),
     }
 }
 
-/// First the version that clients are told, where scripts look for it.
+/// The version text. The version that clients get comes first, because scripts look for it there.
 fn version() -> String {
     format!("memcached {VERSION} (sublet {})", env!("CARGO_PKG_VERSION"))
 }

@@ -1,4 +1,4 @@
-//! A flush that was put off takes effect at its moment, however busy the machine is.
+//! A delayed flush takes effect at its moment, however busy the machine is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,13 +9,14 @@ use crate::started::start;
 const BUSY_LOOPS: usize = 6;
 const DELAY: Duration = Duration::from_secs(1);
 
-/// What a client may see late: nothing of it is needed while a request is judged by the clock when it is read.
+/// How late a client may see the effect. None of this is needed as long as the daemon judges a request by the clock at
+/// the time of reading.
 const LATE_MAX: Duration = Duration::from_millis(10);
 
-/// Ends the busy loops, whatever becomes of the test.
-struct Ends<'a>(&'a AtomicBool);
+/// Ends the busy loops, even if the test fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -33,12 +34,12 @@ fn beside_busy_loops_a_flush_takes_effect_at_its_moment() {
                 }
             });
         }
-        let _end = Ends(&over);
+        let _end = StopOnDrop(&over);
         let (mut asker, mut client) = (started.connect(), started.connect());
         for flush in 0..2 {
             client.set("before", b"1");
             let asked = Instant::now();
-            assert_eq!(asker.ask("flush_all 1"), "OK");
+            assert_eq!(asker.request("flush_all 1"), "OK");
             let told = Instant::now();
             client.set("meanwhile", b"2");
             loop {

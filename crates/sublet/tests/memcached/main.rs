@@ -1,4 +1,4 @@
-//! `sublet memcached` as a process: started, asked, pressed and ended as its users do it.
+//! `sublet memcached` as a process: started, used, stressed and ended as its users do it.
 
 mod connections;
 mod flush;

@@ -1,4 +1,4 @@
-//! The process around it: how it starts, what ends it, what it leaves behind.
+//! The process: how it starts, what ends it, and what it leaves behind.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::started::{Client, command, read_ports, run, start, start_as, wait_for};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use sublet_host::locked::may_lock;
+use sublet_host::memory_lock::may_lock;
 
 #[test]
 fn help_version_and_licence_end_well() {
@@ -41,13 +41,13 @@ fn what_cannot_be_done_ends_at_once_with_a_reason() {
     }
 }
 
-/// Memory is locked when it is used, as memcached's is: the arena reserves room for all of the host's.
+/// Memory is locked when it is used, as memcached's is. The arena reserves address space for all of the host's memory.
 #[test]
 fn locked_memory_is_no_more_than_what_is_used() {
     let started = start(&["-k", "-m", "64"]);
     assert!(
         Client::tcp(started.ports[0])
-            .ask("version")
+            .request("version")
             .starts_with("VERSION")
     );
     let status = fs::read_to_string(format!("/proc/{}/status", started.process.id()));
@@ -76,7 +76,7 @@ fn every_address_is_listened_at_and_named_in_the_port_file() {
     let started = start_as(&["-p", "-1", "-l", "127.0.0.1,127.0.0.2", "-t", "1"]);
     assert_eq!(started.ports.len(), 2);
     let mut client = Client::tcp(started.ports[0]);
-    assert!(client.ask("version").starts_with("VERSION "));
+    assert!(client.request("version").starts_with("VERSION "));
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn signals_end_it_and_some_do_not() {
     ] {
         let started = start(&["-v"]);
         let mut client = started.connect();
-        assert!(client.ask("version").starts_with("VERSION "));
+        assert!(client.request("version").starts_with("VERSION "));
         started.signal(Signal::HUP);
         assert!(
-            client.ask("version").starts_with("VERSION "),
+            client.request("version").starts_with("VERSION "),
             "after SIGHUP"
         );
         started.signal(signal);
@@ -154,7 +154,7 @@ fn users_are_read_again_at_a_hangup() {
     let started = start(&["-Y", users.to_str().expect("a plain path")]);
     let try_in = |user: &str| {
         let mut client = started.connect();
-        client.ask(&format!("set x 0 0 {}\r\n{user}", user.len()))
+        client.request(&format!("set x 0 0 {}\r\n{user}", user.len()))
     };
     assert_eq!(try_in("one first"), "STORED");
     assert_eq!(try_in("two second"), "CLIENT_ERROR authentication failure");

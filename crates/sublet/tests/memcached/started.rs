@@ -1,4 +1,4 @@
-//! A `sublet memcached` of its own for a test, and the little that tests say to it.
+//! A separate `sublet memcached` for a test, and a small client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,8 +12,8 @@ use tempfile::TempDir;
 /// Longer than anything that works ever takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One process, ended with the test.
-pub(crate) struct Started {
+/// A running process. It ends with the test.
+pub(crate) struct MemcachedProcess {
     pub(crate) process: Child,
     pub(crate) folder: TempDir,
     pub(crate) ports: Vec<u16>,
@@ -33,15 +33,15 @@ pub(crate) fn command(options: &[&str]) -> Command {
     command
 }
 
-/// Starts one on a port of its own, besides what `options` say.
-pub(crate) fn start(options: &[&str]) -> Started {
+/// Starts a process on a free port, with `options` besides.
+pub(crate) fn start(options: &[&str]) -> MemcachedProcess {
     let mut all = vec!["-p", "-1", "-l", "127.0.0.1"];
     all.extend(options);
     start_as(&all)
 }
 
-/// Starts one with just these options; waits until it listens on TCP.
-pub(crate) fn start_as(options: &[&str]) -> Started {
+/// Starts a process with exactly these options. Waits until it listens on TCP.
+pub(crate) fn start_as(options: &[&str]) -> MemcachedProcess {
     let folder = tempfile::tempdir().expect("a folder");
     let port_file = folder.path().join("ports");
     let process = command(options)
@@ -52,15 +52,15 @@ pub(crate) fn start_as(options: &[&str]) -> Started {
         .expect("sublet starts");
     wait_for("its port file", || port_file.exists());
     let ports = read_ports(&port_file);
-    Started {
+    MemcachedProcess {
         process,
         folder,
         ports,
     }
 }
 
-/// Starts one on a Unix socket.
-pub(crate) fn start_unix(options: &[&str]) -> (Started, PathBuf) {
+/// Starts a process on a Unix socket.
+pub(crate) fn start_unix(options: &[&str]) -> (MemcachedProcess, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
     let mut all = vec!["-s", path.to_str().expect("a plain path")];
@@ -71,7 +71,7 @@ pub(crate) fn start_unix(options: &[&str]) -> (Started, PathBuf) {
         .spawn()
         .expect("sublet starts");
     wait_for("its socket", || UnixStream::connect(&path).is_ok());
-    let started = Started {
+    let started = MemcachedProcess {
         process,
         folder,
         ports: Vec::new(),
@@ -85,7 +85,7 @@ pub(crate) fn read_ports(path: &Path) -> Vec<u16> {
     text.lines().filter_map(number).collect()
 }
 
-/// Waits until `happened`, with much patience.
+/// Waits until `happened` returns true, for a long time if need be.
 pub(crate) fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     let began = Instant::now();
     while !happened() {
@@ -94,7 +94,7 @@ pub(crate) fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-impl Started {
+impl MemcachedProcess {
     pub(crate) fn connect(&self) -> Client<TcpStream> {
         Client::tcp(self.ports[0])
     }
@@ -108,7 +108,7 @@ impl Started {
         rustix::process::kill_process(pid, signal).expect("a signal is sent");
     }
 
-    /// Waits for its end; what it said on stderr.
+    /// Waits for its end. Returns what it wrote to stderr.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let began = Instant::now();
         loop {
@@ -124,12 +124,12 @@ impl Started {
         }
     }
 
-    /// Memory of the process, KiB.
+    /// Resident memory of the process, in KiB.
     pub(crate) fn rss_kib(&self) -> u64 {
         proc_figure(self.pid(), "VmRSS:")
     }
 
-    /// Resident memory once what is populated ahead of use is there.
+    /// Resident memory once the blocks that are populated ahead of use are there.
     pub(crate) fn calm_rss_kib(&self) -> u64 {
         let mut last = 0;
         loop {
@@ -147,7 +147,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for MemcachedProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -189,7 +189,7 @@ impl<S: Read + Write> Client<S> {
             .expect("it takes what is sent");
     }
 
-    /// The next line, without its end; empty at the end of the connection.
+    /// The next line, without its end. It is empty at the end of the connection.
     pub(crate) fn line(&mut self) -> String {
         let mut line = Vec::new();
         self.stream
@@ -199,7 +199,7 @@ impl<S: Read + Write> Client<S> {
         text.trim_end_matches("\r\n").to_owned()
     }
 
-    pub(crate) fn ask(&mut self, line: &str) -> String {
+    pub(crate) fn request(&mut self, line: &str) -> String {
         self.send(format!("{line}\r\n"));
         self.line()
     }
@@ -212,7 +212,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     pub(crate) fn get(&mut self, key: &str) -> Option<Vec<u8>> {
-        let head = self.ask(&format!("get {key}"));
+        let head = self.request(&format!("get {key}"));
         if head == "END" {
             return None;
         }
@@ -239,7 +239,7 @@ impl<S: Read + Write> Client<S> {
         found.unwrap_or_else(|| panic!("no figure {name}"))
     }
 
-    /// Whether the other side closed the connection, with or without last words.
+    /// Whether the other side closed the connection, with or without a last message.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {

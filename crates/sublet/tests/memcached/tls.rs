@@ -1,4 +1,4 @@
-//! TLS: who may come in, and certificates that change while it runs.
+//! TLS: which clients are admitted, and certificates that change while the process runs.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,21 +15,21 @@ use rustls::{
     SupportedProtocolVersion,
 };
 
-use crate::started::{Client, PATIENCE, Started, start_as, wait_for};
+use crate::started::{Client, MemcachedProcess, PATIENCE, start_as, wait_for};
 
-/// An authority and what it signed, in a folder.
-struct Papers {
+/// An authority and the certificates that it signed, in a folder.
+struct TestAuthority {
     authority: CertifiedIssuer<'static, KeyPair>,
     folder: tempfile::TempDir,
 }
 
-impl Papers {
-    fn new() -> Papers {
+impl TestAuthority {
+    fn new() -> TestAuthority {
         let mut params = CertificateParams::new(Vec::<String>::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         let authority = CertifiedIssuer::self_signed(params, key).expect("a certificate");
-        let papers = Papers {
+        let papers = TestAuthority {
             authority,
             folder: tempfile::tempdir().expect("a folder"),
         };
@@ -39,7 +39,7 @@ impl Papers {
         papers
     }
 
-    /// A certificate for `name` in `FILE` and its key in `FILE.key`.
+    /// Makes a certificate for `name` in `FILE`, and its key in `FILE.key`.
     fn sign(&self, file: &str, name: &str) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new([name.to_owned()]).expect("a name");
@@ -52,7 +52,7 @@ impl Papers {
         self.folder.path().join(file)
     }
 
-    fn start(&self, more: &[&str], suboptions: &str) -> Started {
+    fn start(&self, more: &[&str], suboptions: &str) -> MemcachedProcess {
         let list = format!(
             "ssl_chain_cert={},ssl_key={},ssl_ca_cert={}{suboptions}",
             self.path("host").display(),
@@ -65,16 +65,16 @@ impl Papers {
     }
 }
 
-/// What a client brings and expects.
-struct Caller<'a> {
-    papers: &'a Papers,
+/// What a client presents and expects.
+struct TlsClient<'a> {
+    papers: &'a TestAuthority,
     certificate: Option<&'a str>,
     version: &'static SupportedProtocolVersion,
 }
 
 type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-impl Caller<'_> {
+impl TlsClient<'_> {
     fn config(&self) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         let authority = self.papers.authority.der().clone();
@@ -105,7 +105,7 @@ fn pem(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).expect("a certificate")
 }
 
-/// Connects, and asks once: TLS 1.3 tells a client only then that it may not come in.
+/// Connects and sends a request. Only then does TLS 1.3 tell a client that it was refused.
 fn connect(config: Arc<ClientConfig>, port: u16) -> io::Result<Client<Secure>> {
     let name = ServerName::try_from("localhost").expect("a name");
     let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
@@ -121,10 +121,10 @@ fn connect(config: Arc<ClientConfig>, port: u16) -> io::Result<Client<Secure>> {
 
 #[test]
 fn values_of_every_size_pass_through_tls() {
-    let papers = Papers::new();
+    let papers = TestAuthority::new();
     let started = papers.start(&["-l", "127.0.0.1", "-I", "2m"], "");
     for version in [&TLS12, &TLS13] {
-        let caller = Caller {
+        let caller = TlsClient {
             papers: &papers,
             certificate: None,
             version,
@@ -140,9 +140,9 @@ fn values_of_every_size_pass_through_tls() {
 
 #[test]
 fn who_never_begins_tls_gives_way_where_places_are_short() {
-    let papers = Papers::new();
+    let papers = TestAuthority::new();
     let started = papers.start(&["-l", "127.0.0.1", "-c", "2"], "");
-    let caller = Caller {
+    let caller = TlsClient {
         papers: &papers,
         certificate: None,
         version: &TLS13,
@@ -158,12 +158,12 @@ fn who_never_begins_tls_gives_way_where_places_are_short() {
 
 #[test]
 fn a_plain_client_and_an_old_version_are_turned_away_and_counted() {
-    let papers = Papers::new();
+    let papers = TestAuthority::new();
     let started = papers.start(&["-l", "127.0.0.1"], ",ssl_min_version=3");
     let mut plain = Client::tcp(started.ports[0]);
     plain.send("version\r\n");
     assert!(plain.is_closed());
-    let mut caller = Caller {
+    let mut caller = TlsClient {
         papers: &papers,
         certificate: None,
         version: &TLS12,
@@ -176,13 +176,13 @@ fn a_plain_client_and_an_old_version_are_turned_away_and_counted() {
 
 #[test]
 fn every_listener_has_its_own_rule() {
-    let papers = Papers::new();
+    let papers = TestAuthority::new();
     let started = papers.start(&["-l", "notls:127.0.0.1,127.0.0.1,mtls:127.0.0.1"], "");
     let [plain, tls, mutual] = started.ports[..] else {
         panic!("{:?}", started.ports);
     };
     Client::tcp(plain).set("k", b"v");
-    let mut caller = Caller {
+    let mut caller = TlsClient {
         papers: &papers,
         certificate: None,
         version: &TLS13,
@@ -196,7 +196,7 @@ fn every_listener_has_its_own_rule() {
 
 #[test]
 fn without_an_authority_nobody_can_prove_who_he_is() {
-    let papers = Papers::new();
+    let papers = TestAuthority::new();
     let list = format!(
         "ssl_chain_cert={},ssl_key={}",
         papers.path("host").display(),
@@ -208,7 +208,7 @@ fn without_an_authority_nobody_can_prove_who_he_is() {
         (Some("client"), &TLS13),
         (Some("client"), &TLS12),
     ] {
-        let caller = Caller {
+        let caller = TlsClient {
             papers: &papers,
             certificate,
             version,
@@ -219,7 +219,7 @@ fn without_an_authority_nobody_can_prove_who_he_is() {
 
 #[test]
 fn a_required_certificate_must_be_of_the_right_authority() {
-    let (papers, strangers) = (Papers::new(), Papers::new());
+    let (papers, strangers) = (TestAuthority::new(), TestAuthority::new());
     let started = papers.start(&["-l", "127.0.0.1"], ",ssl_verify_mode=2");
     for file in ["client", "client.key"] {
         let strange = papers.path(&file.replace("client", "strange"));
@@ -230,7 +230,7 @@ fn a_required_certificate_must_be_of_the_right_authority() {
         (Some("strange"), false),
         (Some("client"), true),
     ] {
-        let caller = Caller {
+        let caller = TlsClient {
             papers: &papers,
             certificate,
             version: &TLS12,
@@ -242,9 +242,9 @@ fn a_required_certificate_must_be_of_the_right_authority() {
 
 #[test]
 fn certificates_are_read_again_when_asked_and_bad_ones_change_nothing() {
-    let papers = Papers::new();
+    let papers = TestAuthority::new();
     let started = papers.start(&["-l", "127.0.0.1"], "");
-    let caller = Caller {
+    let caller = TlsClient {
         papers: &papers,
         certificate: None,
         version: &TLS13,
@@ -258,26 +258,26 @@ fn certificates_are_read_again_when_asked_and_bad_ones_change_nothing() {
     assert_eq!(shown(&client), before);
 
     papers.sign("host", "localhost");
-    assert_eq!(client.ask("refresh_certs"), "OK");
+    assert_eq!(client.request("refresh_certs"), "OK");
     let fresh = caller.connect(started.ports[0]).expect("it may come in");
     assert_eq!(shown(&fresh), pem(&papers.path("host")));
     assert_ne!(shown(&fresh), before);
 
     fs::write(papers.path("host"), "nonsense").expect("written");
-    assert_ne!(client.ask("refresh_certs"), "OK");
+    assert_ne!(client.request("refresh_certs"), "OK");
     let still = caller.connect(started.ports[0]).expect("it may come in");
     assert_eq!(shown(&still), shown(&fresh));
 }
 
 #[test]
 fn sessions_are_resumed_only_where_that_is_wanted() {
-    let papers = Papers::new();
+    let papers = TestAuthority::new();
     for (suboptions, kind) in [
         ("", HandshakeKind::Full),
         (",ssl_session_cache", HandshakeKind::Resumed),
     ] {
         let started = papers.start(&["-l", "127.0.0.1"], suboptions);
-        let caller = Caller {
+        let caller = TlsClient {
             papers: &papers,
             certificate: None,
             version: &TLS12,

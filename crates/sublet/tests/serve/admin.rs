@@ -1,4 +1,4 @@
-//! What the daemon answers its owner.
+//! The admin interface: what the daemon answers its owner.
 
 use sublet_client::messages::{ReleaseRequest, Status};
 use sublet_types::{Bytes, ReleaseMode};
@@ -28,7 +28,7 @@ fn without_a_daemon_the_commands_say_what_to_type() {
 fn status_is_a_table_for_people_and_json_for_programs() {
     let folder = Folder::new();
     let daemon = folder.serve_config(TWO_TENANTS);
-    let page = folder.ask(&["status"]);
+    let page = folder.sublet_ok(&["status"]);
     let names: Vec<&str> = page
         .lines()
         .map(|line| line.split(' ').next().unwrap_or(""))
@@ -54,7 +54,8 @@ fn status_is_a_table_for_people_and_json_for_programs() {
         ]
     );
 
-    let status: Status = serde_json::from_str(&folder.ask(&["status", "--json"])).expect("JSON");
+    let status: Status =
+        serde_json::from_str(&folder.sublet_ok(&["status", "--json"])).expect("JSON");
     assert_eq!((status.version, status.daemon.pid), (1, daemon.pid()));
     assert!(status.host.memory > Bytes::mib(64) && status.daemon.resident > Bytes::mib(1));
     assert_eq!(status.headroom.bound, "ceiling");
@@ -66,7 +67,7 @@ fn status_is_a_table_for_people_and_json_for_programs() {
 fn changes_outlast_the_daemon_unless_they_are_temporary() {
     let folder = Folder::new();
     let daemon = folder.serve_config(TWO_TENANTS);
-    folder.ask(&[
+    folder.sublet_ok(&[
         "tenants",
         "set",
         "web",
@@ -75,7 +76,7 @@ fn changes_outlast_the_daemon_unless_they_are_temporary() {
         "--ceiling",
         "32MiB",
     ]);
-    folder.ask(&["tenants", "set", "wiki", "--weight", "7", "--temporary"]);
+    folder.sublet_ok(&["tenants", "set", "wiki", "--weight", "7", "--temporary"]);
     let status = folder.admin().status().expect("answered");
     let mut changed: Vec<(&str, bool)> = status
         .changed
@@ -93,7 +94,7 @@ fn changes_outlast_the_daemon_unless_they_are_temporary() {
     );
     assert!(
         folder
-            .ask(&["status"])
+            .sublet_ok(&["status"])
             .contains("tenants.web.weight is 50; the config says 200 (kept)")
     );
     assert_eq!(daemon.end().0, Some(0));
@@ -103,7 +104,7 @@ fn changes_outlast_the_daemon_unless_they_are_temporary() {
     let weights: Vec<u32> = tenants.iter().map(|tenant| tenant.weight.0).collect();
     assert_eq!(weights, [50, 100]);
     assert_eq!(tenants[0].ceiling, Some(Bytes::mib(32)));
-    folder.ask(&["tenants", "set", "web", "--ceiling", "none"]);
+    folder.sublet_ok(&["tenants", "set", "web", "--ceiling", "none"]);
     assert_eq!(
         folder.admin().tenants().expect("answered").tenants[0].ceiling,
         None
@@ -152,7 +153,7 @@ fn a_change_that_makes_no_sense_changes_nothing() {
 #[test]
 fn a_change_that_cannot_be_kept_is_not_made() {
     let folder = Folder::new();
-    // A file where the state folder should be.
+    // A file stands where the state folder should be.
     folder.write("state", "");
     let listen = format!("unix:{}", folder.path("default.sock").display());
     let mut command = folder.command(&["--listen", &listen]);
@@ -176,7 +177,7 @@ fn a_change_that_cannot_be_kept_is_not_made() {
             .0,
         100
     );
-    folder.ask(&["tenants", "set", "default", "--weight", "3", "--temporary"]);
+    folder.sublet_ok(&["tenants", "set", "default", "--weight", "3", "--temporary"]);
     assert_eq!(
         folder.admin().tenants().expect("answered").tenants[0]
             .weight
@@ -259,7 +260,7 @@ fn callers_who_say_nothing_do_not_keep_others_out_for_ever() {
     let silent: Vec<_> = (0..20)
         .map(|_| std::os::unix::net::UnixStream::connect(&socket))
         .collect();
-    folder.ask(&["status"]);
+    folder.sublet_ok(&["status"]);
     drop(silent);
 }
 
@@ -302,7 +303,7 @@ fn a_fault_of_a_request_is_told_in_words_of_who_wrote_it() {
     }
 }
 
-/// A list would be taken for an object's values in the order of its keys.
+/// A list would be taken for an object's values, in the order of its keys.
 #[test]
 fn a_body_that_is_a_list_is_refused_and_changes_nothing() {
     let folder = Folder::new();

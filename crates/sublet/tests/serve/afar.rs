@@ -1,11 +1,11 @@
-//! The admin interface over TCP: nobody without the certificate's key is believed, nobody without the
-//! token is heard.
+//! The admin interface over TCP: a client trusts only the owner of the certificate's key, and the daemon obeys only
+//! clients with the token.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
-use sublet_client::messages::{AllowFolder, Lasts};
-use sublet_client::{Admin, CallError, Door};
+use sublet_client::messages::{AllowFolder, ChangeLifetime};
+use sublet_client::{Admin, AdminEndpoint, AdminError};
 
 use crate::daemon::{Daemon, Folder, text};
 
@@ -49,7 +49,7 @@ pub(crate) fn port(daemon: &Daemon) -> u16 {
 }
 
 pub(crate) fn admin(folder: &Folder, port: u16, ca: &str, token: &str) -> Admin {
-    let door = Door::Tcp {
+    let door = AdminEndpoint::Tcp {
         host: "localhost".to_owned(),
         port,
         ca: folder.path(ca),
@@ -72,7 +72,7 @@ fn who_shows_the_token_is_answered_and_nobody_else() {
     let refused = admin(&folder, port, "crt", "wrong")
         .status()
         .expect_err("refused");
-    assert!(matches!(refused, CallError::Refused(_)), "{refused}");
+    assert!(matches!(refused, AdminError::Refused(_)), "{refused}");
 
     let stranger =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -80,7 +80,7 @@ fn who_shows_the_token_is_answered_and_nobody_else() {
     let unknown = admin(&folder, port, "other", "token")
         .status()
         .expect_err("not believed");
-    assert!(matches!(unknown, CallError::Untrusted { .. }), "{unknown}");
+    assert!(matches!(unknown, AdminError::Untrusted { .. }), "{unknown}");
     assert!(!unknown.to_string().contains("no daemon"), "{unknown}");
 }
 
@@ -101,14 +101,14 @@ fn a_token_that_others_can_read_is_refused_at_the_start() {
     );
 }
 
-/// Which of the host's files may be served is no matter of who only has the token.
+/// A client that only has the token must not change which of the host's files may be served.
 #[test]
 fn where_backings_may_lie_is_not_said_from_afar() {
     let folder = Folder::new();
     let daemon = folder.serve_config(&config(&folder));
     let asked = AllowFolder {
         folder: folder.path("").display().to_string(),
-        lasts: Lasts::UntilRestart,
+        lasts: ChangeLifetime::UntilRestart,
     };
     let afar = admin(&folder, port(&daemon), "crt", "token");
     let refused = afar.allow_folder(&asked).expect_err("refused");
@@ -119,7 +119,7 @@ fn where_backings_may_lie_is_not_said_from_afar() {
     folder.admin().allow_folder(&asked).expect("allowed");
 }
 
-/// Other listeners of the same daemon: one without TLS, one that asks for a client's certificate.
+/// Other listeners of the same daemon: one without TLS, and one that asks for a client's certificate.
 #[test]
 fn who_answers_in_an_admin_interfaces_stead_is_told_and_no_start_is_advised() {
     let folder = Folder::new();

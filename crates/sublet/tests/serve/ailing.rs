@@ -1,23 +1,23 @@
-//! Swap disks whose backing takes no writes any more.
+//! Swap disks whose backing takes no more writes.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use sublet_client::messages::{Deserted, DiskState, RemoveDisk};
+use sublet_client::messages::{DiskState, OrphanReason, RemoveDisk};
 
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 
 /// A backing that can be broken for good: a sealed memfd refuses every write.
-pub(crate) struct Backing(File);
+pub(crate) struct BreakableBacking(File);
 
-impl Backing {
-    pub(crate) fn new() -> Backing {
+impl BreakableBacking {
+    pub(crate) fn new() -> BreakableBacking {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("backing", flags).expect("a memfd"));
         file.set_len(1 << 20).expect("grown");
-        Backing(file)
+        BreakableBacking(file)
     }
 
     pub(crate) fn path(&self) -> String {
@@ -29,8 +29,9 @@ impl Backing {
     }
 }
 
-/// A daemon whose swap disk `swap` has that backing. Its pages stay in memory until somebody wants them written.
-pub(crate) fn serve(folder: &Folder, backing: &Backing) -> Daemon {
+/// Starts a daemon whose swap disk `swap` has that backing. The disk's pages stay in memory until somebody wants them
+/// written.
+pub(crate) fn serve(folder: &Folder, backing: &BreakableBacking) -> Daemon {
     folder.serve_config(&format!(
         "[disks.swap]\ntenant = \"guests\"\nkind = \"swap\"\ndurability = \"memory\"\nbacking = {:?}\nlisten = [\"unix:{}\"]\n",
         backing.path(),
@@ -38,8 +39,8 @@ pub(crate) fn serve(folder: &Folder, backing: &Backing) -> Daemon {
     ))
 }
 
-/// Three pages that only memory has.
-pub(crate) fn write_pages(folder: &Folder, backing: &Backing) -> Guest {
+/// Writes three pages that only memory has.
+pub(crate) fn write_pages(folder: &Folder, backing: &BreakableBacking) -> Guest {
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     backing.fail();
     for page in 0..3 {
@@ -56,7 +57,7 @@ fn dirty(folder: &Folder) -> u64 {
 #[test]
 fn what_a_backing_does_not_take_is_given_up_by_that_word_only() {
     let folder = Folder::new();
-    let backing = Backing::new();
+    let backing = BreakableBacking::new();
     let daemon = serve(&folder, &backing);
     let guest = write_pages(&folder, &backing);
     let refused = folder.sublet(&["disk", "remove", "swap"]);
@@ -72,7 +73,7 @@ fn what_a_backing_does_not_take_is_given_up_by_that_word_only() {
     assert_eq!(disks[0].connections, 1, "its guest is still there");
     assert!(!folder.path("state/live.toml").exists());
 
-    let said = folder.ask(&["disk", "remove", "swap", "--force"]);
+    let said = folder.sublet_ok(&["disk", "remove", "swap", "--force"]);
     assert_eq!(
         said,
         format!(
@@ -91,11 +92,11 @@ fn what_a_backing_does_not_take_is_given_up_by_that_word_only() {
 #[test]
 fn a_closed_disk_keeps_what_an_earlier_daemon_staged_until_that_word() {
     let folder = Folder::new();
-    let backing = Backing::new();
+    let backing = BreakableBacking::new();
     let first = serve(&folder, &backing);
     drop(write_pages(&folder, &backing));
     first.kill();
-    // The backing looks like an image now, so its disk stays closed.
+    // The backing now looks like an image, so its disk stays closed.
     let image = folder.path("image");
     std::fs::write(&image, b"QFI\xfb").expect("written");
     File::options()
@@ -118,11 +119,11 @@ fn a_closed_disk_keeps_what_an_earlier_daemon_staged_until_that_word() {
     assert_eq!((gone.given_up, dirty(&folder)), (3, 0));
 }
 
-/// The config names another backing for a disk before what the first one did not take was written.
+/// The config names another backing for a disk before the first one took everything.
 #[test]
 fn a_disk_with_another_backing_keeps_what_the_first_did_not_take_until_that_word() {
     let folder = Folder::new();
-    let (first, second) = (Backing::new(), Backing::new());
+    let (first, second) = (BreakableBacking::new(), BreakableBacking::new());
     let daemon = serve(&folder, &first);
     drop(write_pages(&folder, &first));
     daemon.kill();
@@ -131,8 +132,8 @@ fn a_disk_with_another_backing_keeps_what_the_first_did_not_take_until_that_word
     assert_eq!(dirty(&folder), 0, "its backing has none of the pages");
     let left = folder.admin().disks().expect("answered").left_behind;
     assert_eq!((left.len(), left[0].pages), (1, 3));
-    assert_eq!(left[0].why, Deserted::OtherBacking);
-    let shown = folder.ask(&["disk", "show", "swap"]);
+    assert_eq!(left[0].why, OrphanReason::OtherBacking);
+    let shown = folder.sublet_ok(&["disk", "show", "swap"]);
     for expected in [
         "swap: swap of 1.00 MiB for guests, serving",
         "3 pages (12.0 KiB) were left behind",
@@ -142,7 +143,7 @@ fn a_disk_with_another_backing_keeps_what_the_first_did_not_take_until_that_word
     }
     assert_eq!(guest.write_page(0, 2), 0, "its guest is served");
 
-    let removed = folder.ask(&["disk", "remove", "swap"]);
+    let removed = folder.sublet_ok(&["disk", "remove", "swap"]);
     assert!(
         removed.contains("left behind: 3 pages (12.0 KiB)"),
         "{removed}"

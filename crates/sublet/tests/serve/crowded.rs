@@ -1,4 +1,4 @@
-//! Every place of an admin listener is taken by peers that say nothing, or nothing to the end.
+//! Peers take every place of an admin listener, and send nothing or only part of a request.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::daemon::{Folder, http};
 /// Connections that one door has open at once.
 const PLACES: usize = 32;
 
-/// What a newcomer never waits for, however busy the machine: a crowd is gone through within a second.
+/// A newcomer never waits this long, however busy the machine is: the daemon goes through a crowd within a second.
 const SERVED_MAX: Duration = Duration::from_secs(4);
 
 const METRICS: &str = "\

@@ -1,4 +1,4 @@
-//! A real daemon in a folder of its own, for one test.
+//! A real daemon in a separate folder, for one test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use sublet_client::{Admin, Door};
+use sublet_client::{Admin, AdminEndpoint};
 use tempfile::TempDir;
 
 /// The command under test.
@@ -30,7 +30,7 @@ impl Folder {
         path
     }
 
-    /// `sublet …`, which asks the daemon of this folder.
+    /// Runs `sublet …`, which asks the daemon of this folder.
     pub(crate) fn sublet(&self, args: &[&str]) -> Output {
         let mut command = Command::new(SUBLET);
         command
@@ -39,19 +39,19 @@ impl Folder {
         command.output().expect("it runs")
     }
 
-    /// `sublet …`, which must succeed; what it printed.
-    pub(crate) fn ask(&self, args: &[&str]) -> String {
+    /// Runs `sublet …`, which must succeed. Returns its output.
+    pub(crate) fn sublet_ok(&self, args: &[&str]) -> String {
         let output = self.sublet(args);
         assert!(output.status.success(), "{args:?}: {output:?}");
         text(&output.stdout)
     }
 
-    /// `sublet serve …`, with sockets and state in this folder and a ceiling.
+    /// The command `sublet serve …`, with sockets and state in this folder and a ceiling.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_with(&self.path("state"), args)
     }
 
-    /// The same with another folder's state.
+    /// The same command with another folder's state.
     pub(crate) fn command_with(&self, state: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(SUBLET);
         command
@@ -63,23 +63,23 @@ impl Folder {
         command
     }
 
-    /// A daemon that serves one tenant on a Unix socket.
+    /// Starts a daemon that serves one tenant on a Unix socket.
     pub(crate) fn serve(&self) -> Daemon {
         let listen = format!("unix:{}", self.path("default.sock").display());
         Daemon::start(self.command(&["--listen", &listen]))
     }
 
-    /// A daemon with this config.
+    /// Starts a daemon with this config.
     pub(crate) fn serve_config(&self, config: &str) -> Daemon {
         let file = self.write("sublet.toml", config);
         Daemon::start(self.command(&["--config", file.to_str().expect("text")]))
     }
 
     pub(crate) fn admin(&self) -> Admin {
-        Admin::at(Door::Unix(self.path("admin.sock"))).expect("a handle")
+        Admin::at(AdminEndpoint::Unix(self.path("admin.sock"))).expect("a handle")
     }
 
-    /// One HTTP request on the admin socket; head and body of the answer.
+    /// Sends one HTTP request to the admin socket. Returns head and body of the answer.
     pub(crate) fn http(&self, request: &str, body: &str) -> (String, String) {
         http(&self.path("admin.sock"), request, body)
     }
@@ -101,10 +101,10 @@ pub(crate) fn http(socket: &Path, request: &str, body: &str) -> (String, String)
     (head.to_owned(), body.to_owned())
 }
 
-/// A daemon that has said that it serves.
+/// A daemon that has reported that it serves.
 pub(crate) struct Daemon {
     child: Child,
-    /// What it printed at its start.
+    /// Its output at the start.
     pub(crate) greeting: String,
 }
 
@@ -132,23 +132,23 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Has it read its files anew, as a service manager would.
+    /// Makes it read its files again, as a service manager would.
     pub(crate) fn hang_up(&self) {
         signal(self.pid(), rustix::process::Signal::HUP);
     }
 
-    /// Has it end as a service manager would.
+    /// Asks it to end, as a service manager would.
     pub(crate) fn terminate(&self) {
         signal(self.pid(), rustix::process::Signal::TERM);
     }
 
-    /// Ends it as a service manager would; its exit code, and what it logged.
+    /// Ends it as a service manager would. Returns its exit code and its log.
     pub(crate) fn end(self) -> (Option<i32>, String) {
         self.terminate();
         self.ended()
     }
 
-    /// Waits for its end; its exit code, and what it logged.
+    /// Waits for its end. Returns its exit code and its log.
     pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("ended");
         let mut log = String::new();
@@ -167,7 +167,7 @@ impl Daemon {
     }
 }
 
-/// It ends as it should: one that is killed leaves whoever keeps its swap's pages behind.
+/// The daemon ends properly. A killed one leaves the process behind that keeps the pages of its swap.
 impl Drop for Daemon {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use sublet_client::messages::{DiskState, DiskStatus, Disks, Status};
+use sublet_client::messages::{DiskList, DiskState, DiskStatus, Status};
 use sublet_types::{Bytes, DiskKind};
 
 use crate::daemon::{Daemon, Folder, text};
 
-/// A daemon of which disks may be asked whose backings lie in the folder `vm`.
+/// Starts a daemon that accepts disks whose backings lie in the folder `vm`.
 fn serve(folder: &Folder, more: &str) -> Daemon {
     let vm = folder.path("vm");
     std::fs::create_dir_all(&vm).expect("made");
@@ -28,7 +28,7 @@ fn listen(folder: &Folder, name: &str) -> String {
     format!("unix:{}", folder.path(name).display())
 }
 
-/// A disk of a config file.
+/// The config of a disk.
 fn config(folder: &Folder, name: &str) -> String {
     let place = listen(folder, &format!("{name}.sock"));
     format!(
@@ -54,7 +54,8 @@ fn add_db(folder: &Folder, backing: &str, more: &[&str]) -> std::process::Output
 }
 
 fn names(folder: &Folder) -> Vec<String> {
-    let all: Disks = serde_json::from_str(&folder.ask(&["disk", "list", "--json"])).expect("JSON");
+    let all: DiskList =
+        serde_json::from_str(&folder.sublet_ok(&["disk", "list", "--json"])).expect("JSON");
     all.disks
         .iter()
         .map(|disk| disk.settings.name.to_string())
@@ -66,7 +67,7 @@ fn a_disk_that_was_added_is_shown_everywhere_and_is_there_after_a_restart() {
     let folder = Folder::new();
     let daemon = serve(&folder, "");
     assert_eq!(
-        folder.ask(&["disk", "list"]),
+        folder.sublet_ok(&["disk", "list"]),
         "no disks; sublet disk add makes one\n"
     );
     let backing = image(&folder, "vm/db.img");
@@ -78,7 +79,7 @@ fn a_disk_that_was_added_is_shown_everywhere_and_is_there_after_a_restart() {
     assert!(added.status.success(), "{added:?}");
     assert!(text(&added.stdout).starts_with("db: disk of "), "{added:?}");
 
-    let page = folder.ask(&["disk", "show", "db"]);
+    let page = folder.sublet_ok(&["disk", "show", "db"]);
     for expected in [
         &backing,
         "-blockdev driver=nbd,",
@@ -97,7 +98,7 @@ fn a_disk_that_was_added_is_shown_everywhere_and_is_there_after_a_restart() {
             .any(|tenant| tenant.name.as_str() == "db")
     );
     assert_eq!(status.changed, status.disks[0].differences);
-    let page = folder.ask(&["status"]);
+    let page = folder.sublet_ok(&["status"]);
     assert!(page.contains("\ndisk  kind  tenant  state"), "{page}");
     assert!(
         page.contains("disks.db is added; the config says none (kept)"),
@@ -110,7 +111,7 @@ fn a_disk_that_was_added_is_shown_everywhere_and_is_there_after_a_restart() {
     );
     let settings = folder.admin().settings().expect("answered").settings;
     assert_eq!(settings["disks.db.slow"], "4ms");
-    folder.ask(&["tenants", "set", "db", "--weight", "7"]);
+    folder.sublet_ok(&["tenants", "set", "db", "--weight", "7"]);
     assert_eq!(daemon.end().0, Some(0));
 
     let again = serve(&folder, "");
@@ -125,8 +126,8 @@ fn a_disk_that_was_added_is_shown_everywhere_and_is_there_after_a_restart() {
         .tenant(&"db".parse().expect("a name"))
         .expect("there");
     assert_eq!((tenant.weight.0, tenant.listen.len()), (7, 0));
-    folder.ask(&["disk", "flush", "db"]);
-    folder.ask(&["disk", "remove", "db"]);
+    folder.sublet_ok(&["disk", "flush", "db"]);
+    folder.sublet_ok(&["disk", "remove", "db"]);
     drop(again);
 
     let _last = serve(&folder, "");
@@ -151,7 +152,10 @@ fn bytes_that_are_no_whole_sector_are_told_of_where_a_disk_is_added_and_shown() 
     grow(1_000_001);
     let added = add_db(&folder, &backing, &[]);
     assert!(added.status.success(), "{added:?}");
-    for said in [text(&added.stdout), folder.ask(&["disk", "show", "db"])] {
+    for said in [
+        text(&added.stdout),
+        folder.sublet_ok(&["disk", "show", "db"]),
+    ] {
         assert!(said.contains("the last 65 bytes of its backing"), "{said}");
     }
 }
@@ -162,12 +166,12 @@ fn what_is_temporary_ends_with_the_daemon() {
     let daemon = serve(&folder, &config(&folder, "swap"));
     let added = add_db(&folder, &image(&folder, "vm/db.img"), &["--temporary"]);
     assert!(added.status.success(), "{added:?}");
-    folder.ask(&["disk", "resize", "swap", "2MiB", "--temporary"]);
+    folder.sublet_ok(&["disk", "resize", "swap", "2MiB", "--temporary"]);
     let kept = |status: &Status| status.changed.iter().any(|change| change.kept);
     let status = folder.admin().status().expect("answered");
     assert_eq!(status.changed.len(), 2, "{:?}", status.changed);
     assert!(!kept(&status));
-    folder.ask(&["disk", "remove", "swap", "--temporary"]);
+    folder.sublet_ok(&["disk", "remove", "swap", "--temporary"]);
     assert_eq!(names(&folder), ["db"]);
     assert!(!folder.path("state/live.toml").exists());
     drop(daemon);
@@ -189,15 +193,15 @@ fn a_disk_of_the_config_that_was_removed_stays_removed_and_one_of_another_size_k
     let folder = Folder::new();
     let both = format!("{}{}", config(&folder, "one"), config(&folder, "two"));
     let daemon = serve(&folder, &both);
-    folder.ask(&["disk", "remove", "one"]);
-    folder.ask(&["disk", "resize", "two", "3MiB"]);
+    folder.sublet_ok(&["disk", "remove", "one"]);
+    folder.sublet_ok(&["disk", "resize", "two", "3MiB"]);
     drop(daemon);
 
     let _again = serve(&folder, &both);
     assert_eq!(names(&folder), ["two"]);
     let status = folder.admin().status().expect("answered");
     assert_eq!(status.disks[0].settings.size, Some(Bytes::mib(3)));
-    let page = folder.ask(&["status"]);
+    let page = folder.sublet_ok(&["status"]);
     assert!(
         page.contains("disks.one is removed; the config says served (kept)"),
         "{page}"
@@ -211,7 +215,7 @@ fn a_disk_of_the_config_that_was_removed_stays_removed_and_one_of_another_size_k
         "disk", "add", "one", "--tenant", "guests", "--kind", "swap", "--size", "1MiB", "--listen",
         &place,
     ];
-    folder.ask(&again);
+    folder.sublet_ok(&again);
     assert_eq!(names(&folder), ["one", "two"]);
 }
 
@@ -263,10 +267,10 @@ fn a_disk_that_was_added_and_may_not_be_opened_any_more_is_shown_closed() {
         again.greeting
     );
     let shown: DiskStatus =
-        serde_json::from_str(&folder.ask(&["disk", "show", "db", "--json"])).expect("JSON");
+        serde_json::from_str(&folder.sublet_ok(&["disk", "show", "db", "--json"])).expect("JSON");
     assert_eq!(shown.state, DiskState::Closed);
     assert!(shown.why.contains("`disk.allow`"), "{}", shown.why);
-    let told = folder.ask(&["events"]);
+    let told = folder.sublet_ok(&["events"]);
     let closed = told.lines().find(|line| line.contains("disk.closed"));
     assert!(
         closed.is_some_and(|line| line.contains("disk db")),
@@ -279,7 +283,7 @@ fn a_disk_that_was_added_and_may_not_be_opened_any_more_is_shown_closed() {
     );
     std::fs::remove_file(folder.path("vm/db.img")).expect("removed");
     image(&folder, "vm/db.img");
-    let opened = folder.ask(&["disk", "open", "db"]);
+    let opened = folder.sublet_ok(&["disk", "open", "db"]);
     assert!(opened.starts_with("db: disk of"), "{opened}");
     assert!(opened.trim_end().ends_with("serving"), "{opened}");
     let refused = folder.sublet(&["disk", "open", "db"]);
@@ -287,7 +291,7 @@ fn a_disk_that_was_added_and_may_not_be_opened_any_more_is_shown_closed() {
         text(&refused.stderr).contains("disk db is open"),
         "{refused:?}"
     );
-    folder.ask(&["disk", "remove", "db"]);
+    folder.sublet_ok(&["disk", "remove", "db"]);
     assert_eq!(names(&folder), Vec::<String>::new());
 }
 
@@ -363,7 +367,7 @@ fn what_makes_no_sense_changes_nothing() {
 fn a_disk_that_cannot_be_kept_is_not_added() {
     let folder = Folder::new();
     let _daemon = serve(&folder, "");
-    // A file where the state folder should be.
+    // A file stands where the state folder should be.
     let _ = std::fs::remove_dir_all(folder.path("state"));
     folder.write("state", "");
     let backing = image(&folder, "vm/db.img");
@@ -389,9 +393,9 @@ fn the_file_of_a_swap_disk_is_named_when_it_goes_and_deleted_by_that_word() {
         "disk", "add", "s", "--kind", "swap", "--tenant", "t", "--size", "1MiB", "--listen", &place,
     ];
     let file = folder.path("state/disks/s.swap");
-    folder.ask(&add);
+    folder.sublet_ok(&add);
     assert_eq!(
-        folder.ask(&["disk", "remove", "s"]),
+        folder.sublet_ok(&["disk", "remove", "s"]),
         format!(
             "s: removed; its file {} stays, and may be deleted\n",
             file.display()
@@ -416,13 +420,13 @@ fn the_file_of_a_swap_disk_is_named_when_it_goes_and_deleted_by_that_word() {
         "{refused:?}"
     );
     assert!(unnamed.exists());
-    folder.ask(&add);
+    folder.sublet_ok(&add);
     let both = folder.sublet(&["disk", "remove", "s", "--delete", "--temporary"]);
     assert_eq!(both.status.code(), Some(2), "{both:?}");
     let (head, _) = folder.http("DELETE /v1/disks/s?lasts=until-restart&delete=true", "");
     assert!(head.contains("422"), "{head}");
     assert_eq!(
-        folder.ask(&["disk", "remove", "s", "--delete"]),
+        folder.sublet_ok(&["disk", "remove", "s", "--delete"]),
         format!("s: removed; its file {} is deleted\n", file.display())
     );
     assert!(!file.exists());
@@ -435,7 +439,7 @@ fn the_file_of_a_swap_disk_is_named_when_it_goes_and_deleted_by_that_word() {
         "{refused:?}"
     );
     assert_eq!(names(&folder), ["db"], "nothing was done");
-    folder.ask(&["disk", "remove", "db"]);
+    folder.sublet_ok(&["disk", "remove", "db"]);
     assert!(Path::new(&backing).exists());
 }
 
@@ -443,7 +447,7 @@ fn the_file_of_a_swap_disk_is_named_when_it_goes_and_deleted_by_that_word() {
 fn of_a_disk_that_could_not_be_added_nothing_stays() {
     let folder = Folder::new();
     let _daemon = serve(&folder, "");
-    // A file in the way of the second listener, and a size that no file system has.
+    // A file is in the way of the second listener, and no file system has such a size.
     folder.write("taken.sock", "");
     let (first, taken) = (listen(&folder, "a.sock"), listen(&folder, "taken.sock"));
     let swap = |size: &str, more: &[&str]| {
@@ -459,7 +463,7 @@ fn of_a_disk_that_could_not_be_added_nothing_stays() {
         assert!(!folder.path("a.sock").exists());
         assert!(!folder.path("state/disks/s.swap").exists());
     }
-    // A folder in the way of what is written down.
+    // A folder is in the way of the file that records live changes.
     let live = folder.path("state/live.toml");
     std::fs::create_dir_all(live.join("in-the-way")).expect("made");
     let refused = swap("1MiB", &[]);
@@ -468,7 +472,7 @@ fn of_a_disk_that_could_not_be_added_nothing_stays() {
     assert_eq!(names(&folder), Vec::<String>::new());
     assert!(!folder.path("state/disks/s.swap").exists());
     std::fs::remove_dir_all(&live).expect("removed");
-    folder.ask(&["tenants", "set", "web", "--weight", "3"]);
+    folder.sublet_ok(&["tenants", "set", "web", "--weight", "3"]);
     assert!(swap("1MiB", &[]).status.success());
     let new = folder.admin().tenant(&"new".parse().expect("a name"));
     assert_eq!(new.expect("made anew").pages.pools, 1);

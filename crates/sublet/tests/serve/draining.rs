@@ -1,16 +1,13 @@
-//! A daemon that is told to end while a slow backing has yet to take pages of swap.
-
-use std::time::{Duration, Instant};
+//! A daemon is told to end while a slow backing has yet to take pages of swap.
 
 use sublet_client::messages::{DiskState, DiskStatus};
 
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
+use crate::wait::wait_for;
 
-/// 1 MiB, of which a backing of 200 KB/s takes a while.
+/// 1 MiB, which takes a backing of 200 KB/s a while.
 const PAGES: u64 = 256;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a guest writes while its disk is drained.
 const LATE: u64 = 4;
@@ -22,17 +19,16 @@ fn serve(folder: &Folder) -> Daemon {
     ))
 }
 
-/// Has the daemon end, and waits until that is seen on its disk.
+/// Tells the daemon to end, and waits until its disk shows that.
 fn leave(daemon: &Daemon, folder: &Folder) -> DiskStatus {
     daemon.terminate();
-    let until = Instant::now() + PATIENCE;
-    loop {
+    wait_for(|| {
         let disk = disk(folder).expect("it answers still");
-        if disk.state == DiskState::Leaving {
-            return disk;
+        match disk.state == DiskState::Leaving {
+            true => Ok(disk),
+            false => Err(format!("{disk:?}")),
         }
-        assert!(Instant::now() < until, "{disk:?}");
-    }
+    })
 }
 
 fn disk(folder: &Folder) -> Option<DiskStatus> {
@@ -54,12 +50,12 @@ fn a_daemon_that_drains_its_disks_is_looked_at_and_changed_no_more() {
         leaving.why.contains("on the way to its backing"),
         "{leaving:?}"
     );
-    let page = folder.ask(&["status"]);
+    let page = folder.sublet_ok(&["status"]);
     assert!(
         page.starts_with("ending    its disks are brought to their backings; "),
         "{page}"
     );
-    assert!(folder.ask(&["disk", "list"]).contains("leaving"));
+    assert!(folder.sublet_ok(&["disk", "list"]).contains("leaving"));
     for change in [
         &["disk", "remove", "swap"][..],
         &["tenants", "set", "guests", "--weight", "3"],
@@ -71,14 +67,15 @@ fn a_daemon_that_drains_its_disks_is_looked_at_and_changed_no_more() {
             "{refused:?}"
         );
     }
-    let until = Instant::now() + PATIENCE;
     let mut left = leaving.dirty;
-    while let Some(disk) = disk(&folder) {
-        assert!(disk.dirty <= left, "it only gets less");
-        left = disk.dirty;
-        assert!(Instant::now() < until, "{disk:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for(|| match disk(&folder) {
+        None => Ok(()),
+        Some(disk) => {
+            assert!(disk.dirty <= left, "it only gets less");
+            left = disk.dirty;
+            Err(format!("{disk:?}"))
+        }
+    });
     let (code, log) = daemon.ended();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("disks are drained"), "{log}");

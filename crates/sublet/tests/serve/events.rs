@@ -1,4 +1,4 @@
-//! What happens is told as events, at once and as it comes.
+//! Events tell what happens, at once and as it comes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,40 +8,33 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{geteuid, getpid};
-use sublet_client::messages::{AskEvents, Event, EventActor, EventObject};
+use sublet_client::messages::{Event, EventActor, EventObject, EventsQuery};
 use sublet_client::ring::{Client, Key};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
 use crate::ailing;
 use crate::daemon::{Folder, SUBLET, text};
+use crate::wait::{wait_for, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Everything that happened so far.
 fn all(folder: &Folder) -> Vec<Event> {
-    let asked = AskEvents::default();
+    let asked = EventsQuery::default();
     folder.admin().events(&asked).expect("answered").events
 }
 
-fn found(folder: &Folder, id: &str, reason: &str) -> Option<Event> {
+fn find_event(folder: &Folder, id: &str, reason: &str) -> Option<Event> {
     let mut all = all(folder).into_iter();
     all.find(|event| event.id == id && event.reason == reason)
 }
 
 /// An event of that id, for that reason, once it is there.
 fn event(folder: &Folder, id: &str, reason: &str) -> Event {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        if let Some(event) = found(folder, id, reason) {
-            return event;
-        }
-        assert!(
-            Instant::now() < until,
-            "no {id} ({reason}) among {:#?}",
-            all(folder)
-        );
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_for(|| {
+        find_event(folder, id, reason)
+            .ok_or_else(|| format!("no {id} ({reason}) among {:#?}", all(folder)))
+    })
 }
 
 fn tenant(event: &Event) -> &str {
@@ -50,13 +43,13 @@ fn tenant(event: &Event) -> &str {
 }
 
 /// A tenant that puts pages on its ring.
-struct Pages(Client, PoolId);
+struct RingTenant(Client, PoolId);
 
-impl Pages {
-    fn at(ring: &Path) -> Pages {
+impl RingTenant {
+    fn at(ring: &Path) -> RingTenant {
         let mut client = Client::connect(ring).expect("let in");
         let pool = client.create_pool(PoolFlags::default(), None);
-        Pages(client, pool.expect("a pool"))
+        RingTenant(client, pool.expect("a pool"))
     }
 
     fn put(&mut self, mib: u32) {
@@ -76,7 +69,7 @@ fn ring(folder: &Folder, name: &str) -> String {
     format!("[tenants.{name}]\nlisten = [\"ring:{}\"]\n", ring.display())
 }
 
-/// Changes by hand: each is told with who asked, by the kernel's word.
+/// Manual changes: each event names who made the change, as the kernel tells it.
 #[test]
 fn what_is_changed_by_hand_is_told_with_who_asked() {
     let folder = Folder::new();
@@ -110,7 +103,7 @@ fn what_is_changed_by_hand_is_told_with_who_asked() {
         &["tenants", "remove", "web"],
     ];
     for command in commands {
-        // A release of nothing ends with 1, and is one all the same.
+        // A release of nothing ends with 1, but is a release all the same.
         folder.sublet(command);
     }
     for (id, reason) in [
@@ -157,16 +150,16 @@ fn what_is_changed_by_hand_is_told_with_who_asked() {
     assert!(metrics.contains("sublet_events_lost_total 0"), "{metrics}");
 }
 
-/// With what it took of whom, in the events as in `policy explain`, whatever the policy.
+/// The event tells what the release took from whom, as `policy explain` does, under any policy.
 #[test]
 fn a_release_by_hand_is_told_with_its_right_number() {
     for policy in ["weights", "static-alloc"] {
         let folder = Folder::new();
         let config = format!("[policy]\nname = {policy:?}\n{}", ring(&folder, "web"));
         let daemon = folder.serve_config(&config);
-        Pages::at(&folder.path("web.ring")).put(40);
-        folder.ask(&["policy", "set", policy]);
-        folder.ask(&["release", "16MiB", "--tenant", "web"]);
+        RingTenant::at(&folder.path("web.ring")).put(40);
+        folder.sublet_ok(&["policy", "set", policy]);
+        folder.sublet_ok(&["release", "16MiB", "--tenant", "web"]);
         let released = all(&folder).into_iter();
         let mut released = released.filter(|event| event.id.starts_with("release."));
         let released = released.find(|event| event.reason == "by-hand");
@@ -178,7 +171,7 @@ fn a_release_by_hand_is_told_with_its_right_number() {
         let squeezed = event(&folder, "tenant.squeezed", "by-hand");
         assert_eq!(squeezed.amount, Some(16 << 20), "{squeezed:?}");
         assert!(matches!(squeezed.actor, EventActor::Caller { .. }));
-        let said = folder.ask(&["policy", "explain", "--tenant", "web"]);
+        let said = folder.sublet_ok(&["policy", "explain", "--tenant", "web"]);
         let line = said.lines().find(|line| line.contains("by hand"));
         let line = line.unwrap_or_else(|| panic!("{said}"));
         assert!(line.contains("lost 16.0 MiB of "), "{line}");
@@ -195,14 +188,14 @@ fn what_tenants_suffer_is_told() {
     let folder = Folder::new();
     let config = [ring(&folder, "web"), ring(&folder, "wiki")].concat();
     let _daemon = folder.serve_config(&config);
-    let mut web = Pages::at(&folder.path("web.ring"));
+    let mut web = RingTenant::at(&folder.path("web.ring"));
     web.put(80);
     let evicted = event(&folder, "tenant.evicted", "pages");
     assert_eq!(tenant(&evicted), "web");
     assert_eq!(evicted.unit.as_deref(), Some("pages"));
-    // The manager looks once a second, first at what web filled.
+    // The manager looks once per second, and first sees what web filled.
     thread::sleep(Duration::from_millis(1500));
-    Pages::at(&folder.path("wiki.ring")).put(30);
+    RingTenant::at(&folder.path("wiki.ring")).put(30);
     let squeezed = event(&folder, "tenant.squeezed", "gave-way");
     assert_eq!(tenant(&squeezed), "web");
     let weights = EventActor::Policy {
@@ -211,20 +204,20 @@ fn what_tenants_suffer_is_told() {
     assert_eq!(squeezed.actor, weights);
     assert!(squeezed.said.contains(" to wiki"), "{}", squeezed.said);
 
-    folder.ask(&["tenants", "freeze", "web"]);
+    folder.sublet_ok(&["tenants", "freeze", "web"]);
     web.put(1);
     let refused = event(&folder, "tenant.refused", "pages");
     assert_eq!(refused.amount, Some(refused.count));
 
-    let shown = folder.ask(&["events", "--tenant", "wiki"]);
+    let shown = folder.sublet_ok(&["events", "--tenant", "wiki"]);
     assert!(!shown.contains("tenant web"), "{shown}");
-    let shown = folder.ask(&["events", "--tenant", "web", "--since", "1h"]);
+    let shown = folder.sublet_ok(&["events", "--tenant", "web", "--since", "1h"]);
     let line = shown.lines().find(|line| line.contains("tenant.squeezed"));
     assert!(
         line.is_some_and(|line| line.contains("gave-way, by policy weights")),
         "{shown}"
     );
-    let json = folder.ask(&["events", "--json"]);
+    let json = folder.sublet_ok(&["events", "--json"]);
     let each = json.lines().map(serde_json::from_str::<Event>);
     let each: Vec<Event> = each.collect::<Result<_, _>>().expect("JSON");
     let seqs: Vec<u64> = each.iter().map(|event| event.seq).collect();
@@ -235,7 +228,7 @@ fn what_tenants_suffer_is_told() {
 #[test]
 fn disks_that_ail_and_recover_are_told_of() {
     let folder = Folder::new();
-    let backing = ailing::Backing::new();
+    let backing = ailing::BreakableBacking::new();
     let _daemon = ailing::serve(&folder, &backing);
     let _guest = ailing::write_pages(&folder, &backing);
     folder.sublet(&["disk", "flush", "swap"]);
@@ -258,7 +251,7 @@ fn disks_that_ail_and_recover_are_told_of() {
     event(&other, "disk.ailing", "path");
     std::fs::rename(&away, &image).expect("moved back");
     event(&other, "disk.recovered", "path");
-    let shown = other.ask(&["events", "--tenant", "guests"]);
+    let shown = other.sublet_ok(&["events", "--tenant", "guests"]);
     assert!(shown.contains("disk swap"), "{shown}");
 }
 
@@ -296,7 +289,7 @@ fn who_is_not_let_in_is_told_of() {
     assert_eq!(refused.amount, Some(refused.count));
 }
 
-/// Over NBD a client that names a disk that is not there is hung up on.
+/// Over NBD, the daemon hangs up on a client that names a disk that does not exist.
 #[test]
 fn who_asks_a_listener_for_a_disk_that_is_not_there_is_told_of() {
     const HAVE_OPT: &[u8] = b"IHAVEOPT";
@@ -324,7 +317,7 @@ fn who_asks_a_listener_for_a_disk_that_is_not_there_is_told_of() {
         tenant: Some("guests".parse().expect("a name")),
     };
     assert_eq!(refused.object, Some(object));
-    let shown = folder.ask(&["events", "--tenant", "guests"]);
+    let shown = folder.sublet_ok(&["events", "--tenant", "guests"]);
     assert!(shown.contains("listener unix:"), "{shown}");
 }
 
@@ -349,27 +342,27 @@ fn what_a_client_and_a_save_do_to_a_tenant_is_told() {
         (Some(16 << 20), EventActor::Client)
     );
 
-    folder.ask(&["tenants", "freeze", "web"]);
+    folder.sublet_ok(&["tenants", "freeze", "web"]);
     let file = folder.path("web.save").display().to_string();
-    folder.ask(&["tenants", "save", "web", &file]);
+    folder.sublet_ok(&["tenants", "save", "web", &file]);
     assert_eq!(tenant(&event(&folder, "tenant.saved", "by-hand")), "web");
-    folder.ask(&["tenants", "thaw", "web"]);
-    folder.ask(&["tenants", "restore", "web", &file]);
+    folder.sublet_ok(&["tenants", "thaw", "web"]);
+    folder.sublet_ok(&["tenants", "restore", "web", &file]);
     assert_eq!(tenant(&event(&folder, "tenant.restored", "by-hand")), "web");
 }
 
 /// A stream of events, as any program may read it.
-struct Stream(BufReader<UnixStream>);
+struct EventStream(BufReader<UnixStream>);
 
-impl Stream {
-    fn open(folder: &Folder, path: &str, last_id: Option<&str>) -> (String, Stream) {
+impl EventStream {
+    fn open(folder: &Folder, path: &str, last_id: Option<&str>) -> (String, EventStream) {
         let mut stream = UnixStream::connect(folder.path("admin.sock")).expect("connected");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
         let last_id = last_id.map_or(String::new(), |id| format!("Last-Event-ID: {id}\r\n"));
         let head =
             format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{last_id}\r\n");
         stream.write_all(head.as_bytes()).expect("sent");
-        let mut stream = Stream(BufReader::new(stream));
+        let mut stream = EventStream(BufReader::new(stream));
         let status = stream.line();
         while !stream.line().is_empty() {}
         (status, stream)
@@ -402,13 +395,13 @@ impl Stream {
 fn who_follows_and_was_cut_off_goes_on_where_it_was() {
     let folder = Folder::new();
     let daemon = folder.serve();
-    let add = |name: &str| folder.ask(&["tenants", "add", name]);
+    let add = |name: &str| folder.sublet_ok(&["tenants", "add", name]);
     add("before");
-    let (status, mut stream) = Stream::open(&folder, "/v1/events", None);
+    let (status, mut stream) = EventStream::open(&folder, "/v1/events", None);
     assert!(status.contains("200"), "{status}");
     let begins = stream.next("id");
     add("first");
-    let added = |stream: &mut Stream| loop {
+    let added = |stream: &mut EventStream| loop {
         let (id, event) = stream.event();
         if event.id == "tenant.added" {
             return (id, tenant(&event).to_owned());
@@ -418,19 +411,19 @@ fn who_follows_and_was_cut_off_goes_on_where_it_was() {
     assert_eq!(name, "first", "only what comes");
     drop(stream);
     add("second");
-    let (_, mut stream) = Stream::open(&folder, "/v1/events", Some(&id));
+    let (_, mut stream) = EventStream::open(&folder, "/v1/events", Some(&id));
     add("third");
     stream.next("id");
     assert_eq!(added(&mut stream).1, "second");
     assert_eq!(added(&mut stream).1, "third");
-    let (_, mut from_the_start) = Stream::open(&folder, "/v1/events", Some(&begins));
+    let (_, mut from_the_start) = EventStream::open(&folder, "/v1/events", Some(&begins));
     from_the_start.next("id");
     assert_eq!(added(&mut from_the_start).1, "first");
 
-    // Another run knows nothing of what was before, and says so.
+    // Another run knows no earlier events, and says so.
     assert_eq!(daemon.end().0, Some(0));
     let _daemon = folder.serve();
-    let (_, mut stream) = Stream::open(&folder, "/v1/events", Some(&id));
+    let (_, mut stream) = EventStream::open(&folder, "/v1/events", Some(&id));
     assert_eq!(stream.next("event"), "gap");
     assert_eq!(stream.next("data"), r#"{"lost":null}"#);
     let (_, wrong) = folder.http("GET /v1/events?after=here", "");
@@ -441,25 +434,23 @@ fn who_follows_and_was_cut_off_goes_on_where_it_was() {
 fn followers_are_bounded_and_the_others_are_answered() {
     let folder = Folder::new();
     let _daemon = folder.serve();
-    let follow = || Stream::open(&folder, "/v1/events", None);
-    let mut all: Vec<(String, Stream)> = (0..8).map(|_| follow()).collect();
+    let follow = || EventStream::open(&folder, "/v1/events", None);
+    let mut all: Vec<(String, EventStream)> = (0..8).map(|_| follow()).collect();
     assert!(all.iter().all(|(status, _)| status.contains("200")));
     let (status, _) = follow();
     assert!(status.contains("503"), "{status}");
-    folder.ask(&["status"]);
+    folder.sublet_ok(&["status"]);
     all.pop();
-    let until = Instant::now() + Duration::from_secs(40);
-    while !follow().0.contains("200") {
-        assert!(Instant::now() < until, "a place that was left stays taken");
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("a place that was left is free", || {
+        follow().0.contains("200")
+    });
 }
 
-/// `sublet events --follow`, which is ended when it is dropped.
-struct Followed(Child);
+/// `sublet events --follow`. It ends when this is dropped.
+struct FollowCommand(Child);
 
-impl Followed {
-    fn start(folder: &Folder) -> (Followed, impl Iterator<Item = Event>) {
+impl FollowCommand {
+    fn start(folder: &Folder) -> (FollowCommand, impl Iterator<Item = Event>) {
         let mut command = Command::new(SUBLET);
         command
             .args(["events", "--follow", "--since", "1h", "--json"])
@@ -472,11 +463,11 @@ impl Followed {
             let line = line.expect("a line");
             serde_json::from_str(&line).expect("an event")
         });
-        (Followed(child), events)
+        (FollowCommand(child), events)
     }
 }
 
-impl Drop for Followed {
+impl Drop for FollowCommand {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -487,18 +478,18 @@ impl Drop for Followed {
 fn the_command_follows_from_one_daemon_to_the_next() {
     let folder = Folder::new();
     let daemon = folder.serve();
-    let (mut command, mut events) = Followed::start(&folder);
+    let (mut command, mut events) = FollowCommand::start(&folder);
     let mut until = |id: &str| {
         let found = events.find(|event| event.id == id);
         found.unwrap_or_else(|| panic!("it ended before {id}"))
     };
     until("daemon.started");
-    folder.ask(&["tenants", "add", "web", "--temporary"]);
+    folder.sublet_ok(&["tenants", "add", "web", "--temporary"]);
     assert_eq!(tenant(&until("tenant.added")), "web");
     assert_eq!(daemon.end().0, Some(0));
     let _daemon = folder.serve();
     until("daemon.started");
-    folder.ask(&["tenants", "add", "wiki", "--temporary"]);
+    folder.sublet_ok(&["tenants", "add", "wiki", "--temporary"]);
     assert_eq!(tenant(&until("tenant.added")), "wiki");
     let mut said = String::new();
     let errors = command.0.stderr.take();
@@ -518,8 +509,7 @@ fn what_repeats_is_one_event_a_second_with_its_count() {
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     }
     let secs = began.elapsed().as_secs();
-    let until = Instant::now() + PATIENCE;
-    loop {
+    wait_for(|| {
         let all = all(&folder).into_iter();
         let changes: Vec<Event> = all.filter(|event| event.id == "tenant.changed").collect();
         let count: u64 = changes.iter().map(|event| event.count).sum();
@@ -527,11 +517,10 @@ fn what_repeats_is_one_event_a_second_with_its_count() {
         if count == 60 {
             let last = &changes.last().expect("the last").said;
             assert!(last.contains("weight 60,"), "{last}");
-            return;
+            return Ok(());
         }
-        assert!(Instant::now() < until, "{count} of them are told");
-        thread::sleep(Duration::from_millis(100));
-    }
+        Err(count)
+    });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A guest of one disk, over NBD: as much of the protocol as tests of the daemon need.
+//! A guest of one disk over NBD, with as much of the protocol as the tests need.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -30,53 +30,53 @@ impl Guest {
         Guest(stream)
     }
 
-    /// Asks for a page to be written, and waits for no answer.
-    pub(crate) fn ask_to_write(&mut self, page: u64, byte: u8) {
-        self.begin(WRITE, page, 4096, &[byte; 4096]);
+    /// Sends a write of a page, and waits for no answer.
+    pub(crate) fn send_write(&mut self, page: u64, byte: u8) {
+        self.send_request(WRITE, page, 4096, &[byte; 4096]);
     }
 
-    /// Writes a page; the errno that came back.
+    /// Writes a page. Returns the errno of the answer.
     pub(crate) fn write_page(&mut self, page: u64, byte: u8) -> u32 {
-        self.ask(WRITE, page, &[byte; 4096])
+        self.call(WRITE, page, &[byte; 4096])
     }
 
-    /// What is in a page.
+    /// The content of a page.
     pub(crate) fn read_page(&mut self, page: u64) -> [u8; 4096] {
-        assert_eq!(self.ask(READ, page, &[]), 0, "an error");
+        assert_eq!(self.call(READ, page, &[]), 0, "an error");
         let mut bytes = [0; 4096];
         self.0.read_exact(&mut bytes).expect("a page");
         bytes
     }
 
-    /// Has what was written last; the errno that came back.
+    /// Flushes what was written last. Returns the errno of the answer.
     pub(crate) fn flush(&mut self) -> u32 {
         self.send(FLUSH, 0, 0, &[])
     }
 
-    /// Asks for the disk's first bytes.
-    pub(crate) fn ask_for(&mut self, bytes: u32) {
-        self.begin(READ, 0, bytes, &[]);
+    /// Sends a read of the disk's first bytes.
+    pub(crate) fn send_read(&mut self, bytes: u32) {
+        self.send_request(READ, 0, bytes, &[]);
     }
 
-    /// Takes what it asked for.
-    pub(crate) fn hear(&mut self, bytes: u32) {
+    /// Receives the bytes of the read.
+    pub(crate) fn receive_read(&mut self, bytes: u32) {
         self.0.read_exact(&mut [0; 16]).expect("a reply");
         let taken = std::io::copy(&mut (&mut self.0).take(bytes.into()), &mut std::io::sink());
         assert_eq!(taken.expect("bytes"), u64::from(bytes));
     }
 
-    fn ask(&mut self, verb: u16, page: u64, payload: &[u8]) -> u32 {
+    fn call(&mut self, verb: u16, page: u64, payload: &[u8]) -> u32 {
         self.send(verb, page, 4096, payload)
     }
 
     fn send(&mut self, verb: u16, page: u64, len: u32, payload: &[u8]) -> u32 {
-        self.begin(verb, page, len, payload);
+        self.send_request(verb, page, len, payload);
         let mut reply = [0; 16];
         self.0.read_exact(&mut reply).expect("a reply");
         u32::from_be_bytes(reply[4..8].try_into().expect("four bytes"))
     }
 
-    fn begin(&mut self, verb: u16, page: u64, len: u32, payload: &[u8]) {
+    fn send_request(&mut self, verb: u16, page: u64, len: u32, payload: &[u8]) {
         let mut request = REQUEST_MAGIC.to_be_bytes().to_vec();
         request.extend(0u16.to_be_bytes());
         request.extend(verb.to_be_bytes());

@@ -1,4 +1,4 @@
-//! A file system that takes no new file and never says so: whoever asked for one waits, and nobody else does.
+//! A file system accepts no new file and never says so. A request for one hangs, and nothing else does.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, Folder, SUBLET};
+use crate::wait::wait_for;
 
 /// What a request asks for, in FUSE's numbers.
 const LOOKUP: u32 = 1;
@@ -25,16 +26,16 @@ const NOT_FOUND: i32 = -2;
 const INTERRUPTED: i32 = -4;
 const NOT_KNOWN: i32 = -38;
 
-/// An empty folder in which nothing can be made. Gone with this.
-struct Hanging {
+/// An empty folder in which nothing can be made. It is unmounted when this is dropped.
+struct HungFolder {
     at: PathBuf,
-    /// What was asked for and is never answered is given up with this.
+    /// Requests that were never answered are given up when this is closed.
     _device: File,
 }
 
-impl Hanging {
-    /// Nothing where nobody may mount one.
-    fn mount(folder: &Folder) -> Option<Hanging> {
+impl HungFolder {
+    /// Mounts it. `None` if the user may not mount one.
+    fn mount(folder: &Folder) -> Option<HungFolder> {
         let at = folder.path("hanging");
         fs::create_dir(&at).expect("made");
         let device = File::options().read(true).write(true).open("/dev/fuse");
@@ -54,14 +55,14 @@ impl Hanging {
         };
         let served = device.try_clone().expect("a handle");
         thread::spawn(move || answer_all(served));
-        Some(Hanging {
+        Some(HungFolder {
             at,
             _device: device,
         })
     }
 }
 
-impl Drop for Hanging {
+impl Drop for HungFolder {
     fn drop(&mut self) {
         let _ = Command::new("umount")
             .args(["-f", "-l"])
@@ -70,7 +71,7 @@ impl Drop for Hanging {
     }
 }
 
-/// Answers what is asked. Who has to die while it waits may.
+/// Answers requests. A process that has to die while it waits may do so.
 fn answer_all(mut device: File) {
     let mut request = vec![0; 1 << 18];
     while let Ok(read) = device.read(&mut request) {
@@ -89,12 +90,12 @@ fn answer_all(mut device: File) {
         answer.extend(i32::to_le_bytes(error));
         answer.extend(unique);
         answer.extend(body);
-        // Who was interrupted may have had its answer meanwhile.
+        // An interrupted request may have had its answer meanwhile.
         let _ = device.write_all(&answer);
     }
 }
 
-/// FUSE 7.31, without any of its options.
+/// The greeting of FUSE 7.31, without any of its options.
 fn greeting() -> Vec<u8> {
     let words: [u32; 4] = [7, 31, 0, 0];
     let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -114,28 +115,27 @@ fn folder_facts() -> Vec<u8> {
 }
 
 /// A command that waits until this is dropped.
-struct Waiting(Child);
+struct WaitingCommand(Child);
 
-impl Drop for Waiting {
+impl Drop for WaitingCommand {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn begin(folder: &Folder, words: &[&str]) -> Waiting {
+fn start_command(folder: &Folder, words: &[&str]) -> WaitingCommand {
     let mut command = Command::new(SUBLET);
     command
         .args(words)
         .env("SUBLET_ADMIN", folder.path("admin.sock"))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    Waiting(command.spawn().expect("it runs"))
+    WaitingCommand(command.spawn().expect("it runs"))
 }
 
-/// Returns when so many threads of the daemon wait for the file system, or for who holds its folder.
+/// Returns when `calls` threads of the daemon wait for the file system, or for the thread that holds its folder.
 fn wait_until_hung(daemon: &Daemon, calls: usize) {
-    let until = Instant::now() + Duration::from_secs(60);
     let waits = |task: PathBuf| {
         let waits_for = fs::read_to_string(task.join("wchan")).unwrap_or_default();
         ["request_wait", "rwsem", "openat", "component"]
@@ -146,13 +146,13 @@ fn wait_until_hung(daemon: &Daemon, calls: usize) {
         let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).expect("it lives");
         tasks.flatten().filter(|task| waits(task.path())).count()
     };
-    while hung() < calls {
-        assert!(Instant::now() < until, "{} calls of {calls} hang", hung());
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_for(|| match hung() {
+        count if count >= calls => Ok(()),
+        count => Err(count),
+    });
 }
 
-/// What is answered although nothing else is: before the hanging calls would give up.
+/// Asserts that everything else is answered before the hanging calls would give up.
 fn assert_all_answer(folder: &Folder) {
     let begun = Instant::now();
     for words in [
@@ -162,7 +162,7 @@ fn assert_all_answer(folder: &Folder) {
         &["policy", "list"],
         &["release", "2MiB"],
     ] {
-        folder.ask(words);
+        folder.sublet_ok(words);
     }
     for page in ["GET /metrics", "GET /v1/health", "GET /v1/settings"] {
         assert!(
@@ -173,12 +173,12 @@ fn assert_all_answer(folder: &Folder) {
     assert!(begun.elapsed() < Duration::from_secs(8), "somebody waited");
 }
 
-/// Items that are sent; an arena that still grows may displace some of them.
+/// The number of items to send. An arena that still grows may displace some of them.
 const ITEMS: usize = 12;
 
 const ITEM_BYTES: usize = 900_000;
 
-/// How many of them have room under a ceiling of 2 MiB. An arena that follows a busy host may displace others meanwhile.
+/// How many of them fit under a ceiling of 2 MiB. An arena that follows a busy host may displace others meanwhile.
 const FIT_2_MIB: usize = 2;
 
 fn store_items(client: &mut UnixStream) {
@@ -190,7 +190,7 @@ fn store_items(client: &mut UnixStream) {
     }
 }
 
-/// How many of them are there.
+/// How many of the items are there.
 fn items(client: &mut UnixStream) -> usize {
     client.write_all(b"stats\r\n").expect("sent");
     let mut lines = BufReader::new(client).lines().map_while(Result::ok);
@@ -203,7 +203,7 @@ fn items(client: &mut UnixStream) -> usize {
 fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
     let folder = Folder::new();
     let daemon;
-    let Some(hanging) = Hanging::mount(&folder) else {
+    let Some(hanging) = HungFolder::mount(&folder) else {
         return;
     };
     let (socket, backing) = (folder.path("web.sock"), folder.write("db.img", ""));
@@ -241,30 +241,29 @@ fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
         "a ceiling of 2 MiB would show: {stored}"
     );
     let _waiting = [
-        begin(&folder, &["tenants", "set", "web", "--ceiling", "2MiB"]),
-        begin(&folder, &["tenants", "save", "web", &save]),
-        begin(&folder, &disk),
+        start_command(&folder, &["tenants", "set", "web", "--ceiling", "2MiB"]),
+        start_command(&folder, &["tenants", "save", "web", &save]),
+        start_command(&folder, &disk),
     ];
     wait_until_hung(&daemon, 3);
     assert!(items(&mut client) > FIT_2_MIB, "nothing holds yet");
     assert_all_answer(&folder);
 
-    let until = Instant::now() + Duration::from_secs(30);
-    let refused = loop {
+    let refused = wait_for(|| {
         let set = folder.sublet(&["tenants", "set", "web", "--weight", "8"]);
         let said = String::from_utf8_lossy(&set.stderr).into_owned();
-        if said.contains("does not answer") {
-            break said;
+        match said.contains("does not answer") {
+            true => Ok(said),
+            false => Err(said),
         }
-        assert!(Instant::now() < until, "{said}");
-    };
+    });
     assert!(
         refused.contains(&hanging.at.display().to_string()),
         "{refused}"
     );
     assert!(items(&mut client) > FIT_2_MIB, "it was refused");
-    folder.ask(&["tenants", "set", "web", "--weight", "9", "--temporary"]);
-    assert!(folder.ask(&["tenants", "show", "web"]).contains('9'));
+    folder.sublet_ok(&["tenants", "set", "web", "--weight", "9", "--temporary"]);
+    assert!(folder.sublet_ok(&["tenants", "show", "web"]).contains('9'));
     assert_all_answer(&folder);
 
     daemon.terminate();
@@ -276,7 +275,7 @@ fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
 fn a_state_folder_that_hangs_keeps_a_swap_disk_closed_and_the_daemon_starts_and_ends() {
     let folder = Folder::new();
     let daemon;
-    let Some(hanging) = Hanging::mount(&folder) else {
+    let Some(hanging) = HungFolder::mount(&folder) else {
         return;
     };
     let backing = folder.path("swap.img");
@@ -289,7 +288,7 @@ fn a_state_folder_that_hangs_keeps_a_swap_disk_closed_and_the_daemon_starts_and_
     let file = folder.write("sublet.toml", &config);
     let words = ["--config", file.to_str().expect("text")];
     daemon = Daemon::start(folder.command_with(&hanging.at, &words));
-    let shown = folder.ask(&["disk", "show", "swap"]);
+    let shown = folder.sublet_ok(&["disk", "show", "swap"]);
     let silent = format!("{} does not answer", hanging.at.display());
     assert!(shown.contains(&silent), "{shown}");
     daemon.terminate();

@@ -3,14 +3,14 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use sublet_client::messages::{AllowFolder, Lasts};
+use sublet_client::messages::{AllowFolder, ChangeLifetime};
 
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 
 const README: &str = include_str!("../../../../README.md");
 
-/// A daemon on a host where nobody has made the folder for images.
+/// Starts a daemon on a host where the folder for images does not exist.
 fn serve(folder: &Folder) -> Daemon {
     folder.serve_config(&format!(
         "[disk]\nallow = [{:?}]\n[tenants.t]\nlisten = [\"unix:{}\"]\n",
@@ -23,7 +23,7 @@ fn listen(folder: &Folder) -> String {
     format!("unix:{}", folder.path("db.sock").display())
 }
 
-/// As they are printed, but for the folder of the sockets, and for the room that swap takes.
+/// The commands run as printed, except for the folder of the sockets and the size of the swap.
 #[test]
 fn the_readmes_first_disks_work_as_printed() {
     let folder = Folder::new();
@@ -40,7 +40,7 @@ fn the_readmes_first_disks_work_as_printed() {
             .into_iter()
             .chain(line.split_whitespace())
             .collect();
-        folder.ask(&words);
+        folder.sublet_ok(&words);
         done += 1;
     }
     assert!(done >= 3, "the README makes disks");
@@ -57,14 +57,14 @@ fn an_image_that_was_made_comes_back_and_none_stays_of_a_disk_that_was_not_added
     let listen = listen(&folder);
     let create = ["disk", "create", "db", "--size", "1MiB", "--tenant", "t"];
     let create = [&create[..], &["--listen", &listen]].concat();
-    let said = folder.ask(&create);
+    let said = folder.sublet_ok(&create);
     assert!(said.contains("vm/db.img"), "{said}");
     assert_eq!(Guest::of(&folder.path("db.sock"), "db").write_page(7, 7), 0);
     assert_eq!(daemon.end().0, Some(0));
 
     let _next = serve(&folder);
     assert!(Guest::of(&folder.path("db.sock"), "db").read_page(7) == [7; 4096]);
-    folder.ask(&["disk", "remove", "db"]);
+    folder.sublet_ok(&["disk", "remove", "db"]);
     let refused = folder.sublet(&create);
     assert!(
         text(&refused.stderr).contains("exists already"),
@@ -112,7 +112,7 @@ fn a_folder_that_is_allowed_live_needs_no_restart_and_outlasts_one() {
     );
 
     fs::create_dir(&images).expect("made");
-    let said = folder.ask(&["disk", "allow", &images]);
+    let said = folder.sublet_ok(&["disk", "allow", &images]);
     assert!(said.contains(&images), "{said}");
     let refused = folder.sublet(&add);
     assert!(
@@ -120,14 +120,14 @@ fn a_folder_that_is_allowed_live_needs_no_restart_and_outlasts_one() {
         "{refused:?}"
     );
     fs::write(&image, vec![0; 1 << 20]).expect("written");
-    folder.ask(&add);
+    folder.sublet_ok(&add);
     assert_eq!(daemon.end().0, Some(0));
 
     let _next = serve(&folder);
     assert!(Guest::of(&folder.path("db.sock"), "db").read_page(7) == [0; 4096]);
     let again = AllowFolder {
         folder: images.clone(),
-        lasts: Lasts::Always,
+        lasts: ChangeLifetime::Always,
     };
     let all = folder.admin().allow_folder(&again).expect("allowed");
     assert_eq!(
@@ -135,6 +135,6 @@ fn a_folder_that_is_allowed_live_needs_no_restart_and_outlasts_one() {
         2,
         "once, and the config's stays: {all:?}"
     );
-    let status = folder.ask(&["status"]);
+    let status = folder.sublet_ok(&["status"]);
     assert!(status.contains("disk.allow"), "{status}");
 }

@@ -1,14 +1,14 @@
-//! Who keeps pages of swap, and how it comes about.
+//! The process that keeps pages of swap, and when it is started.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, Folder, SUBLET};
 use crate::guest::Guest;
+use crate::wait::{wait_for, wait_until};
 
 /// A package manager replaces the program under a running daemon.
 #[test]
@@ -28,7 +28,7 @@ fn a_daemon_whose_program_was_replaced_still_finds_a_keeper() {
     fs::remove_file(&program).expect("removed");
     folder.write("sublet", "#!/bin/false\n");
     let place = format!("unix:{}", folder.path("swap.sock").display());
-    folder.ask(&[
+    folder.sublet_ok(&[
         "disk", "add", "swap", "--tenant", "t", "--kind", "swap", "--size", "1MiB", "--listen",
         &place,
     ]);
@@ -43,26 +43,22 @@ fn a_daemon_whose_program_was_replaced_still_finds_a_keeper() {
     );
 }
 
-/// Whoever ends the keeper (an administrator, the kernel for want of memory) ends no page's safety for long.
+/// If somebody ends the keeper (an administrator, or the kernel for want of memory), pages are unsafe only briefly.
 #[test]
 fn a_keeper_that_is_ended_is_followed_by_another() {
     let folder = Folder::new();
     let daemon = folder.serve();
     let place = format!("unix:{}", folder.path("swap.sock").display());
-    folder.ask(&[
+    folder.sublet_ok(&[
         "disk", "add", "swap", "--tenant", "t", "--kind", "swap", "--size", "1MiB", "--listen",
         &place,
     ]);
     let first = keeper_of(&folder).expect("a keeper");
     signal("-9", &first);
-    let until = Instant::now() + Duration::from_secs(10);
-    let second = loop {
-        match keeper_of(&folder).filter(|pid| *pid != first) {
-            Some(pid) => break pid,
-            None if Instant::now() > until => panic!("nobody took its place"),
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
-    };
+    let second = wait_for(|| {
+        let next = keeper_of(&folder).filter(|pid| *pid != first);
+        next.ok_or("nobody took its place")
+    });
     assert!(
         !Path::new("/proc").join(&first).exists(),
         "no zombie of it is left"
@@ -70,11 +66,7 @@ fn a_keeper_that_is_ended_is_followed_by_another() {
     let (code, log) = daemon.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("the keeper of swap pages was ended"), "{log}");
-    let ended = || !Path::new("/proc").join(&second).exists();
-    while !ended() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(ended(), "it ended with the daemon");
+    wait_until("it ends with the daemon", || is_gone(&second));
 }
 
 /// The kernel hangs up on stopped processes that a killed daemon leaves behind.
@@ -83,7 +75,7 @@ fn a_keeper_that_is_stopped_when_its_daemon_is_killed_has_its_pages_all_the_same
     let folder = Folder::new();
     let daemon = folder.serve();
     let place = format!("unix:{}", folder.path("swap.sock").display());
-    folder.ask(&[
+    folder.sublet_ok(&[
         "disk",
         "add",
         "swap",
@@ -110,7 +102,7 @@ fn a_keeper_that_is_stopped_when_its_daemon_is_killed_has_its_pages_all_the_same
     assert_eq!(keeper_of(&folder), Some(keeper));
 }
 
-/// A swap disk whose pages stay in memory.
+/// Adds a swap disk whose pages stay in memory.
 fn add_swap(folder: &Folder) {
     let place = format!("unix:{}", folder.path("swap.sock").display());
     let add = ["disk", "add", "swap", "--tenant", "t", "--kind", "swap"];
@@ -122,22 +114,14 @@ fn add_swap(folder: &Folder) {
         "--listen",
         &place,
     ];
-    folder.ask(&[&add[..], &said].concat());
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    folder.sublet_ok(&[&add[..], &said].concat());
 }
 
 fn is_gone(pid: &str) -> bool {
     !Path::new("/proc").join(pid).exists()
 }
 
-/// A cleaner of /run or /tmp.
+/// A cleaner of /run or /tmp removes the socket.
 #[test]
 fn a_keeper_whose_socket_was_removed_is_found_again() {
     let folder = Folder::new();
@@ -167,7 +151,8 @@ fn a_daemon_whose_keepers_socket_was_removed_ends_and_its_keeper_too() {
     wait_until("no keeper is left", || keeper_of(&folder).is_none());
 }
 
-/// Another daemon on the same path: its keeper is not ours to end, and what we acknowledge nobody would find.
+/// Another daemon uses the same path. This daemon must not end that one's keeper, and nobody would find what this one
+/// acknowledged.
 #[test]
 fn a_disk_whose_keeper_nobody_finds_writes_through_and_its_daemon_ends() {
     let folder = Folder::new();
@@ -177,7 +162,7 @@ fn a_disk_whose_keeper_nobody_finds_writes_through_and_its_daemon_ends() {
     fs::rename(folder.path("other.stage"), folder.path("admin.stage")).expect("renamed");
     wait_until("it says so", || {
         folder
-            .ask(&["disk", "show", "swap"])
+            .sublet_ok(&["disk", "show", "swap"])
             .contains("no `sublet keep`")
     });
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
@@ -202,14 +187,14 @@ fn a_keeper_ends_with_the_last_swap_disk() {
     let _daemon = folder.serve();
     for round in 0..3 {
         let place = format!("unix:{}", folder.path("swap.sock").display());
-        folder.ask(&[
+        folder.sublet_ok(&[
             "disk", "add", "swap", "--tenant", "t", "--kind", "swap", "--size", "1MiB", "--listen",
             &place,
         ]);
         let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
         assert_eq!(guest.write_page(7, round), 0);
         assert!(folder.path("admin.stage").exists());
-        folder.ask(&["disk", "remove", "swap"]);
+        folder.sublet_ok(&["disk", "remove", "swap"]);
         assert!(!folder.path("admin.stage").exists(), "round {round}");
     }
 }
@@ -228,7 +213,7 @@ fn a_swap_disk_that_cannot_be_added_leaves_no_keeper() {
     assert_eq!(keeper_of(&folder), None);
 }
 
-/// The process that keeps the pages of a folder's daemon, and runs.
+/// The running process that keeps the pages of a folder's daemon.
 pub(crate) fn keeper_of(folder: &Folder) -> Option<String> {
     let stage = folder.path("admin.stage");
     let processes = fs::read_dir("/proc").expect("a Linux");

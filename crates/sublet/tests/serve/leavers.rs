@@ -1,36 +1,33 @@
-//! Who was evicted, as status, metrics and the tables say it.
+//! What was evicted, as shown by status, metrics and the tables.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use sublet_client::messages::{EvictedStatus, LeaversStatus};
+use sublet_client::messages::{EvictedStatus, EvictionsStatus};
 use sublet_client::ring::{Client, Key};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
 use crate::daemon::Folder;
+use crate::wait::{wait_for, wait_until};
 
-/// What status says of web's leavers as soon as it suits.
-fn once(folder: &Folder, suits: impl Fn(&LeaversStatus) -> bool) -> LeaversStatus {
-    let begun = Instant::now();
-    loop {
+/// The status of web's evictions, as soon as `suits` accepts it.
+fn once(folder: &Folder, suits: impl Fn(&EvictionsStatus) -> bool) -> EvictionsStatus {
+    wait_for(|| {
         let web = folder.admin().tenant(&"web".parse().expect("a name"));
         let evicted = web.expect("there").evicted;
-        if suits(&evicted) {
-            return evicted;
+        match suits(&evicted) {
+            true => Ok(evicted),
+            false => Err(format!("{evicted:?}")),
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{evicted:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    })
 }
 
 fn judged(evicted: Option<EvictedStatus>) -> u64 {
     evicted.map_or(0, |evicted| evicted.judged)
 }
 
-/// Asks for so many MiB of pages in order, and puts those that are not there. Their objects lie in all shards, so that no
+/// Asks for `mib` MiB of pages in order, and puts those that are not there. Their objects lie in all shards, so that no
 /// shard has more to note than it can.
 fn read_through(client: &mut Client, pool: PoolId, begin: u64, mib: u64) {
     for object in begin..begin + mib * 4 {
@@ -45,7 +42,7 @@ fn read_through(client: &mut Client, pool: PoolId, begin: u64, mib: u64) {
     }
 }
 
-/// A loop that is a little too long is evicted page by page just before it comes round again; a scan never does.
+/// A loop that is a little too long has each page evicted just before it is asked for again. A scan never asks again.
 #[test]
 fn pages_that_come_round_again_are_regretted_and_a_scan_is_not() {
     let folder = Folder::new();
@@ -57,7 +54,7 @@ fn pages_that_come_round_again_are_regretted_and_a_scan_is_not() {
     let mut client = Client::connect(&ring).expect("let in");
     let pool = client.create_pool(PoolFlags::default(), None);
     let pool = pool.expect("a pool");
-    assert_eq!(once(&folder, |_| true), LeaversStatus::default());
+    assert_eq!(once(&folder, |_| true), EvictionsStatus::default());
     read_through(&mut client, pool, 1000, 150);
     let scan = once(&folder, |evicted| judged(evicted.pages) > 100);
     let scan = scan.pages.expect("there are pages");
@@ -75,7 +72,7 @@ fn pages_that_come_round_again_are_regretted_and_a_scan_is_not() {
     let page = folder.admin().metrics().expect("a page");
     let name = "sublet_tenant_evictions_regretted_total{tenant=\"web\",kind=\"pages\"}";
     assert!(page.contains(name), "{page}");
-    let status = folder.ask(&["status"]);
+    let status = folder.sublet_ok(&["status"]);
     let is_row = |line: &&str| line.split_whitespace().take(2).eq(["web", "pages"]);
     let row = status.lines().find(is_row);
     let row = row.unwrap_or_else(|| panic!("a row in {status}"));
@@ -84,11 +81,11 @@ fn pages_that_come_round_again_are_regretted_and_a_scan_is_not() {
         status.contains("regret is their part that was asked for"),
         "{status}"
     );
-    let shown = folder.ask(&["tenants", "show", "web"]);
+    let shown = folder.sublet_ok(&["tenants", "show", "web"]);
     assert!(shown.contains("evicted pages: half "), "{shown}");
 }
 
-/// Stores so many items of 8 KiB, from a number on.
+/// Stores `count` items of 8 KiB, from number `from` on.
 fn store_items(place: &Path, from: u32, count: u32) {
     let mut stream = UnixStream::connect(place).expect("let in");
     let value = [b'v'; 8192];
@@ -116,9 +113,7 @@ fn items_that_were_evicted_unused_are_told_with_their_age() {
     let _daemon = folder.serve_config(&listen);
     store_items(&place, 0, 6000);
     let since = uptime(&folder);
-    while uptime(&folder) < since + 2 {
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("they are a second old", || uptime(&folder) >= since + 2);
     store_items(&place, 6000, 12_000);
     let evicted = once(&folder, |evicted| judged(evicted.items) > 20);
     assert_eq!(evicted.pages, None);

@@ -1,12 +1,12 @@
-//! Pages of swap of a disk that the config names no more.
+//! Pages of swap of a disk that the config no longer names.
 
-use sublet_client::messages::{Deserted, LeftBehind};
+use sublet_client::messages::{OrphanReason, OrphanedPages};
 
-use crate::ailing::{Backing, serve, write_pages};
+use crate::ailing::{BreakableBacking, serve, write_pages};
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 
-/// A daemon without any disk.
+/// Starts a daemon without any disk.
 fn serve_no_disk(folder: &Folder) -> Daemon {
     let place = folder.path("guests.sock");
     folder.serve_config(&format!(
@@ -15,8 +15,8 @@ fn serve_no_disk(folder: &Folder) -> Daemon {
     ))
 }
 
-/// A daemon without disks, after one whose swap disk `swap` had three pages that its backing did not take.
-fn serve_after(folder: &Folder, backing: &Backing) -> Daemon {
+/// Starts a daemon without disks, after one whose swap disk `swap` had three pages that its backing did not take.
+fn serve_after(folder: &Folder, backing: &BreakableBacking) -> Daemon {
     let first = serve(folder, backing);
     drop(write_pages(folder, backing));
     first.kill();
@@ -26,7 +26,7 @@ fn serve_after(folder: &Folder, backing: &Backing) -> Daemon {
 #[test]
 fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
     let folder = Folder::new();
-    let backing = Backing::new();
+    let backing = BreakableBacking::new();
     let daemon = serve_after(&folder, &backing);
     let greeting = &daemon.greeting;
     assert!(
@@ -41,19 +41,19 @@ fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
         backing.path()
     );
     for page in [
-        folder.ask(&["disk", "list"]),
-        folder.ask(&["disk", "show", "swap"]),
-        folder.ask(&["status"]),
+        folder.sublet_ok(&["disk", "list"]),
+        folder.sublet_ok(&["disk", "show", "swap"]),
+        folder.sublet_ok(&["status"]),
     ] {
         assert!(page.contains(&advice), "{page}");
     }
-    let list = folder.ask(&["disk", "list"]);
+    let list = folder.sublet_ok(&["disk", "list"]);
     assert!(list.contains("swap  swap  –       left behind"), "{list}");
     let left = folder.admin().status().expect("answered").left_behind;
-    let expected = LeftBehind {
+    let expected = OrphanedPages {
         name: "swap".parse().expect("a name"),
         pages: 3,
-        why: Deserted::NoDisk,
+        why: OrphanReason::NoDisk,
         tenant: Some("guests".to_owned()),
         backing: Some(backing.path()),
     };
@@ -61,8 +61,8 @@ fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
     let metrics = folder.admin().metrics().expect("answered");
     let gauge = "sublet_disk_left_behind_pages{disk=\"swap\"} 3";
     assert!(metrics.contains(gauge), "{metrics}");
-    let shown: LeftBehind =
-        serde_json::from_str(&folder.ask(&["disk", "show", "swap", "--json"])).expect("JSON");
+    let shown: OrphanedPages =
+        serde_json::from_str(&folder.sublet_ok(&["disk", "show", "swap", "--json"])).expect("JSON");
     assert_eq!(shown, expected);
 
     for verb in [
@@ -77,17 +77,17 @@ fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
     let refused = folder.sublet(&["disk", "remove", "swap"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     for expected in [
-        "disk swap is served no more, and only memory has 3 pages (12.0 KiB) of it",
+        "disk swap is no longer served, and only memory has 3 pages (12.0 KiB) of it",
         "disk remove swap --force",
     ] {
         assert!(text(&refused.stderr).contains(expected), "{refused:?}");
     }
     assert_eq!(
-        folder.ask(&["disk", "remove", "swap", "--force"]),
+        folder.sublet_ok(&["disk", "remove", "swap", "--force"]),
         "swap: removed; given up: 3 pages (12.0 KiB) that its backing did not take\n"
     );
     assert_eq!(
-        folder.ask(&["disk", "list"]),
+        folder.sublet_ok(&["disk", "list"]),
         "no disks; sublet disk add makes one\n"
     );
     assert!(
@@ -105,13 +105,13 @@ fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
 #[test]
 fn what_a_disk_left_behind_is_there_when_it_comes_back() {
     let folder = Folder::new();
-    let backing = Backing::new();
+    let backing = BreakableBacking::new();
     let between = serve_after(&folder, &backing);
     assert_eq!(between.end().0, Some(0));
     let _last = serve(&folder, &backing);
     let all = folder.admin().disks().expect("answered");
     assert_eq!((all.disks[0].dirty, all.left_behind), (3, Vec::new()));
-    folder.ask(&["disk", "remove", "swap", "--force"]);
+    folder.sublet_ok(&["disk", "remove", "swap", "--force"]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_name_of_a_disk_that_left_pages_behind_is_for_their_backing_and_tenant_onl
 #[test]
 fn a_stage_with_nothing_on_it_ends_where_no_disk_needs_it() {
     let folder = Folder::new();
-    serve(&folder, &Backing::new()).kill();
+    serve(&folder, &BreakableBacking::new()).kill();
     assert!(folder.path("admin.stage").exists(), "it was kept");
     let _daemon = serve_no_disk(&folder);
     assert!(folder.admin().disks().expect("answered").disks.is_empty());

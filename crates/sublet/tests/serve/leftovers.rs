@@ -5,19 +5,20 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use sublet_host::locked::may_lock;
+use sublet_host::memory_lock::may_lock;
 
 use crate::daemon::{Daemon, Folder};
 use crate::guest::Guest;
+use crate::wait::{wait_for, wait_until};
 
-/// What may stay of buffers.
+/// The most memory of buffers that may stay.
 const LEFT_KIB_MAX: u64 = 16 << 10;
 
-/// When it has to be gone.
+/// The time within which the rest must be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Kibibytes of the process beside the arena: resident (its code left out, which the kernel may drop), and locked. The
-/// kernel's `VmLck` counts addresses, touched or not; `Locked` counts memory.
+/// Kibibytes of the process beside the arena: resident and locked. Resident memory excludes its code, which the kernel
+/// may drop. The kernel's `VmLck` counts addresses, touched or not; `Locked` counts memory.
 fn memory(folder: &Folder, daemon: &Daemon) -> [u64; 2] {
     let held = folder.admin().status().expect("status").arena.held.0 >> 10;
     let asked = [("status", "RssAnon:"), ("smaps_rollup", "Locked:")];
@@ -30,29 +31,27 @@ fn memory(folder: &Folder, daemon: &Daemon) -> [u64; 2] {
 }
 
 fn wait_until_as_before(folder: &Folder, daemon: &Daemon, before: [u64; 2]) {
-    let until = Instant::now() + GONE_WITHIN;
-    loop {
+    let began = Instant::now();
+    wait_for(|| {
         let now = memory(folder, daemon);
-        let [resident, locked] = [0, 1].map(|at| now[at].saturating_sub(before[at]));
-        if resident <= LEFT_KIB_MAX && locked <= LEFT_KIB_MAX {
-            return;
+        let left = [0, 1].map(|at| now[at].saturating_sub(before[at]));
+        assert!(began.elapsed() < GONE_WITHIN, "{before:?} {now:?} KiB");
+        match left.iter().all(|kib| *kib <= LEFT_KIB_MAX) {
+            true => Ok(()),
+            false => Err(format!("{before:?} {now:?} KiB")),
         }
-        assert!(Instant::now() < until, "{before:?} {now:?} KiB");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    });
 }
 
-/// Memory that is being gathered is resident before it is held.
+/// Waits, because memory that is being gathered is resident before it is held.
 fn wait_until_gathered(folder: &Folder) {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
+    wait_for(|| {
         let arena = folder.admin().status().expect("status").arena;
-        if arena.held == arena.limit {
-            return;
+        match arena.held == arena.limit {
+            true => Ok(()),
+            false => Err(format!("{arena:?}")),
         }
-        assert!(Instant::now() < until, "gathered {arena:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    });
 }
 
 fn serve(folder: &Folder) -> Daemon {
@@ -79,7 +78,7 @@ fn client(folder: &Folder) -> UnixStream {
     UnixStream::connect(folder.path("web.sock")).expect("connected")
 }
 
-/// Values of 900 KB, so that a set fits with its head.
+/// Stores values of 900 KB, so that a set fits with its head.
 fn store_values(client: &mut UnixStream) {
     let value = vec![b'x'; 900_000];
     for key in 0..4 {
@@ -90,15 +89,15 @@ fn store_values(client: &mut UnixStream) {
     }
 }
 
-/// It asks for values and reads none.
-fn ask_and_never_read(folder: &Folder) -> UnixStream {
+/// A client that asks for values and reads none.
+fn request_and_never_read(folder: &Folder) -> UnixStream {
     let mut client = client(folder);
     let asked = "get k0 k1 k2 k3\r\n".repeat(15);
     client.write_all(asked.as_bytes()).expect("sent");
     client
 }
 
-/// It sends most of a value that is small enough for the heap.
+/// A client that sends most of a value that is small enough for the heap.
 fn send_most_of_a_value(folder: &Folder) -> UnixStream {
     let mut client = client(folder);
     client.write_all(b"set h 0 0 120000\r\n").expect("sent");
@@ -107,11 +106,9 @@ fn send_most_of_a_value(folder: &Folder) -> UnixStream {
 }
 
 fn wait_until_grown(folder: &Folder, daemon: &Daemon, before: [u64; 2]) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while memory(folder, daemon)[0] < before[0] + 2 * LEFT_KIB_MAX {
-        assert!(Instant::now() < until, "nothing waits for them");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("something waits for them", || {
+        memory(folder, daemon)[0] >= before[0] + 2 * LEFT_KIB_MAX
+    });
 }
 
 #[test]
@@ -125,13 +122,13 @@ fn clients_that_never_read_leave_no_memory_locked() {
     let mut first = client(&folder);
     store_values(&mut first);
     let before = memory(&folder, &daemon);
-    let clients: Vec<UnixStream> = (0..100).map(|_| ask_and_never_read(&folder)).collect();
+    let clients: Vec<UnixStream> = (0..100).map(|_| request_and_never_read(&folder)).collect();
     wait_until_grown(&folder, &daemon, before);
     drop(clients);
     wait_until_as_before(&folder, &daemon, before);
 }
 
-/// Somebody who came last and stays keeps the heap's end in use: what the others leave is in its middle.
+/// A client that came last and stays keeps the heap's end in use. What the others leave is in its middle.
 #[test]
 fn clients_that_stop_in_a_small_value_leave_no_memory_locked() {
     if !may_lock() {
@@ -156,7 +153,7 @@ fn large_reads_of_a_disk_leave_no_memory_locked() {
     }
     let folder = Folder::new();
     let daemon = serve(&folder);
-    folder.ask(&["tenants", "set", "t", "--ceiling", "2MiB"]);
+    folder.sublet_ok(&["tenants", "set", "t", "--ceiling", "2MiB"]);
     let mut guest = Guest::of(&folder.path("image.sock"), "image");
     guest.read_page(0);
     let before = memory(&folder, &daemon);
@@ -164,8 +161,10 @@ fn large_reads_of_a_disk_leave_no_memory_locked() {
         let mut guests: Vec<Guest> = (0..16)
             .map(|_| Guest::of(&folder.path("image.sock"), "image"))
             .collect();
-        guests.iter_mut().for_each(|guest| guest.ask_for(8 << 20));
-        guests.iter_mut().for_each(|guest| guest.hear(8 << 20));
+        guests.iter_mut().for_each(|guest| guest.send_read(8 << 20));
+        guests
+            .iter_mut()
+            .for_each(|guest| guest.receive_read(8 << 20));
     }
     wait_until_as_before(&folder, &daemon, before);
 }

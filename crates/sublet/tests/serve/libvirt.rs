@@ -1,4 +1,4 @@
-//! What `sublet disk show` prints for libvirt, read by the libvirt of this host: nothing is dropped, and QEMU is told all.
+//! The libvirt of this host reads what `sublet disk show` prints for it. Nothing is dropped, and QEMU gets everything.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,10 +8,10 @@ use std::process::{Command, Output};
 
 use crate::daemon::{Folder, text};
 
-/// libvirt's QEMU driver wants an account of its own where root asks.
+/// libvirt's QEMU driver needs a separate account if root runs it.
 const NOBODY: u32 = 65_534;
 
-/// What a script ends with that lacks a program.
+/// The exit code of a script that lacks a program.
 const COMMAND_NOT_FOUND: i32 = 127;
 
 const CONFIG: &str = "\
@@ -43,7 +43,7 @@ fn recipe(page: &str, heading: &str) -> String {
         .collect()
 }
 
-/// A guest whose devices and own arguments are these.
+/// A guest with these devices and QEMU arguments.
 fn guest(first: &str, memory: &str, devices: &str, arguments: &str) -> String {
     format!(
         "{}<name>guest</name><memory unit='MiB'>64</memory>{memory}\
@@ -67,7 +67,7 @@ fn attributes(xml: &str) -> Vec<String> {
         };
         while let Some((attribute, after)) = rest.split_once("='") {
             let (value, after) = after.split_once('\'').expect("an end");
-            // libvirt writes quotes in its own way.
+            // libvirt has its own way to write quotes.
             let value = value.replace("&quot;", "\"");
             all.push(format!("{name} {}='{value}'", attribute.trim()));
             rest = after;
@@ -89,17 +89,17 @@ fn virsh(root: &Path, commands: &str) -> Option<Output> {
     command.output().ok()
 }
 
-/// Whether every command was carried out; virsh's exit code tells of the last one only.
+/// Asserts that every command succeeded, because virsh's exit code tells of the last one only.
 #[track_caller]
 fn all_done(output: &Output) {
     assert!(!text(&output.stderr).contains("error:"), "{output:?}");
 }
 
-/// Where libvirt may keep what it is told, if it is installed with its QEMU driver.
+/// A folder for libvirt, if it is installed with its QEMU driver.
 fn root(folder: &Folder) -> Option<std::path::PathBuf> {
     let root = folder.path("libvirt");
     fs::create_dir_all(root.join("etc")).expect("made");
-    // What a guest says goes to a file at once, not through a daemon of libvirt's that may not be installed.
+    // The guest's output goes to a file at once, not through a daemon of libvirt that may not be installed.
     fs::write(root.join("etc/qemu.conf"), "stdio_handler = \"file\"\n").expect("written");
     for open in [folder.path(""), root.clone(), root.join("etc")] {
         fs::set_permissions(open, Permissions::from_mode(0o777)).expect("set");
@@ -113,7 +113,7 @@ fn root(folder: &Folder) -> Option<std::path::PathBuf> {
     there.then_some(root)
 }
 
-/// Has libvirt start a guest that it knows: QEMU finds room for each device, and the disks' daemon.
+/// Makes libvirt start a guest that it knows. QEMU must find room for each device, and reach the disks' daemon.
 fn starts(root: &Path, name: &str) {
     let file = root.join(format!("{name}.xml"));
     let commands = format!(
@@ -123,7 +123,7 @@ fn starts(root: &Path, name: &str) {
     all_done(&virsh(root, &commands).expect("it runs"));
 }
 
-/// Has libvirt take a guest; what it kept of it, and the command line that it would run.
+/// Makes libvirt define a guest. Returns what it kept of it, and the command line that it would run.
 fn taken(root: &Path, name: &str, guest: &str) -> (String, String) {
     let file = root.join(format!("{name}.xml"));
     fs::write(&file, guest).expect("written");
@@ -168,7 +168,7 @@ fn what_disk_show_prints_for_libvirt_is_kept_and_reaches_qemu() {
     let _daemon = folder.serve_config(&config);
     let plain = "<domain type='qemu'>";
     for disk in ["db", "swap"] {
-        let page = folder.ask(&["disk", "show", disk]);
+        let page = folder.sublet_ok(&["disk", "show", disk]);
         let lines = recipe(&page, "libvirt, of any version");
         let (first, arguments) = lines.split_once('\n').expect("a first line");
         let (kept, run) = taken(&root, disk, &guest(first, "", "", arguments));
@@ -176,7 +176,7 @@ fn what_disk_show_prints_for_libvirt_is_kept_and_reaches_qemu() {
         assert!(run.contains("reconnect-delay=60"), "{run}");
         starts(&root, disk);
     }
-    let page = folder.ask(&["disk", "show", "db"]);
+    let page = folder.sublet_ok(&["disk", "show", "db"]);
     let lines = recipe(&page, "libvirt (memoryBacking stands beside devices)");
     let (memory, disk) = lines.split_once("</memoryBacking>").expect("both");
     let memory = format!("{memory}</memoryBacking>");
@@ -209,7 +209,7 @@ fn libvirt_keeps_reconnect_of_an_nbd_disk_from_the_version_on_that_disk_show_nam
     fs::write(folder.path("db.img"), vec![0; 1 << 20]).expect("written");
     let config = CONFIG.replace("FOLDER", folder.path("").to_str().expect("text"));
     let _daemon = folder.serve_config(&config);
-    let page = folder.ask(&["disk", "show", "db"]);
+    let page = folder.sublet_ok(&["disk", "show", "db"]);
     let disk = recipe(&page, "libvirt 9.1 or later");
     let file = root.join("nbd.xml");
     fs::write(&file, guest("<domain type='qemu'>", "", &disk, "")).expect("written");

@@ -47,7 +47,7 @@ fn what_a_killed_daemon_left_is_replaced() {
     folder.serve().kill();
     assert!(folder.path("admin.sock").exists() && folder.path("default.sock").exists());
     let _again = folder.serve();
-    folder.ask(&["status"]);
+    folder.sublet_ok(&["status"]);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_place_where_another_daemon_answers_is_not_taken() {
         said.contains("another sublet answers at") && said.contains("--admin"),
         "{said}"
     );
-    folder.ask(&["status"]);
+    folder.sublet_ok(&["status"]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_second_daemon_that_sizes_itself_is_refused() {
         command
     };
     let (first, second) = (Folder::new(), Folder::new());
-    // Where a daemon runs on this host already, that one is the first.
+    // If a daemon already runs on this host, that one is the first.
     let mut running = automatic(&first)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -1,4 +1,4 @@
-//! Disks of a daemon that is at a limit of the system's.
+//! Disks of a daemon that has reached a limit of the system.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 use crate::keeper::{keeper_of, signal};
 
-/// A cgroup that bounds the number of tasks. Gone with this, after the daemon.
+/// A cgroup that limits the number of tasks. It is removed when this is dropped, after the daemon.
 struct TaskLimit(PathBuf);
 
 impl TaskLimit {
-    /// Nothing where nobody may make one.
+    /// Makes one. `None` if the user may not.
     fn make() -> Option<TaskLimit> {
         let name = format!("sublet-test-{}", std::process::id());
         let tops = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
@@ -49,7 +49,7 @@ impl Drop for TaskLimit {
     }
 }
 
-/// io_uring makes threads as it needs them, and says `ECANCELED` where it may not.
+/// io_uring makes threads as it needs them, and returns `ECANCELED` if it may not.
 #[test]
 fn a_daemon_that_may_make_no_more_threads_answers_its_guests_all_the_same() {
     let Some(limit) = TaskLimit::make() else {
@@ -70,17 +70,20 @@ fn a_daemon_that_may_make_no_more_threads_answers_its_guests_all_the_same() {
         assert_eq!(guest.flush(), 0, "it needs a thread");
     }
     assert!(guest.read_page(5) == [5; 4096]);
-    folder.ask(&["release", "2MiB"]);
+    folder.sublet_ok(&["release", "2MiB"]);
     let change = ["tenants", "set", "t", "--weight", "3"];
     let refused = folder.sublet(&change);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-    assert!(text(&refused.stderr).contains("no thread"), "{refused:?}");
+    assert!(
+        text(&refused.stderr).contains("cannot make a thread"),
+        "{refused:?}"
+    );
     limit.bound("max");
-    folder.ask(&change);
+    folder.sublet_ok(&change);
     assert_eq!(daemon.end().0, Some(0));
 }
 
-/// `ulimit -f`: the kernel refuses a write beyond it, and kills who does not hear its signal.
+/// `ulimit -f`: the kernel refuses a write beyond it, and kills a process that does not handle its signal.
 #[test]
 fn a_write_beyond_the_limit_of_a_file_is_an_error_and_no_death() {
     let folder = Folder::new();
@@ -107,7 +110,7 @@ fn a_write_beyond_the_limit_of_a_file_is_an_error_and_no_death() {
     assert_eq!(daemon.end().0, Some(0));
 }
 
-/// `ulimit -f` below the size of the stage, which is a file as the kernel sees it.
+/// `ulimit -f` below the size of the stage, which is a file for the kernel.
 #[test]
 fn a_swap_disk_whose_stage_is_larger_than_a_file_may_be_is_written_through() {
     let folder = Folder::new();
@@ -123,7 +126,7 @@ fn a_swap_disk_whose_stage_is_larger_than_a_file_may_be_is_written_through() {
     limited.args(["-c", "ulimit -f 2048; exec \"$@\"", "sh"]); // 1 MiB; in some shells 2 MiB
     limited.arg(serve.get_program()).args(serve.get_args());
     let daemon = Daemon::start(limited);
-    let shown = folder.ask(&["disk", "show", "swap"]);
+    let shown = folder.sublet_ok(&["disk", "show", "swap"]);
     for words in [
         "there is no stage",
         "RLIMIT_FSIZE",
@@ -137,10 +140,10 @@ fn a_swap_disk_whose_stage_is_larger_than_a_file_may_be_is_written_through() {
     assert_eq!(guest.write_page(7, 5), 0);
     assert_eq!(fs::read(&swap).expect("there")[7 * 4096], 5, "it is there");
     assert!(keeper_of(&folder).is_none());
-    // Nobody takes its pages for lost ones.
+    // Nobody mistakes its pages for lost ones.
     daemon.kill();
     let _unlimited = folder.serve_config(&config);
-    let shown = folder.ask(&["disk", "show", "swap"]);
+    let shown = folder.sublet_ok(&["disk", "show", "swap"]);
     assert!(
         !shown.contains("stage") && !shown.contains("for now"),
         "{shown}"
@@ -149,7 +152,7 @@ fn a_swap_disk_whose_stage_is_larger_than_a_file_may_be_is_written_through() {
     assert!(guest.read_page(7) == [5; 4096]);
 }
 
-/// The keeper has the pages, and its socket is under another name.
+/// The keeper has the pages, but its socket has another name.
 #[test]
 fn a_swap_disk_whose_keeper_is_out_of_reach_is_closed_until_it_is_found() {
     let folder = Folder::new();
@@ -167,15 +170,15 @@ fn a_swap_disk_whose_keeper_is_out_of_reach_is_closed_until_it_is_found() {
     fs::rename(&socket, &aside).expect("moved");
     fs::create_dir(&socket).expect("made");
     let _next = folder.serve_config(&config);
-    let shown = folder.ask(&["disk", "show", "swap"]);
+    let shown = folder.sublet_ok(&["disk", "show", "swap"]);
     assert!(
         shown.contains("closed") && shown.contains("is not reached"),
         "{shown}"
     );
-    // Another disk without a stage changes nothing of that.
+    // Another disk without a stage does not change that.
     let place = format!("unix:{}", folder.path("other.sock").display());
     let add = ["disk", "add", "other", "--tenant", "t", "--kind", "swap"];
-    folder.ask(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
+    folder.sublet_ok(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
     for gives_up in [
         &["disk", "open", "swap", "--force"][..],
         &["disk", "remove", "swap"],
@@ -189,19 +192,19 @@ fn a_swap_disk_whose_keeper_is_out_of_reach_is_closed_until_it_is_found() {
 
     fs::remove_dir(&socket).expect("removed");
     fs::rename(&aside, &socket).expect("moved back");
-    folder.ask(&["disk", "open", "swap"]);
+    folder.sublet_ok(&["disk", "open", "swap"]);
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     assert!(guest.read_page(7) == [5; 4096]);
 }
 
-/// `pkill -USR1 sublet`, as for a daemon that reopens its log by it; the keeper is called so, too.
+/// `pkill -USR1 sublet`, as for a daemon that then reopens its log. The keeper gets the signal, too.
 #[test]
 fn signals_that_are_meant_for_others_end_nobody() {
     let folder = Folder::new();
     let place = format!("unix:{}", folder.path("swap.sock").display());
     let daemon = folder.serve();
     let add = ["disk", "add", "swap", "--tenant", "t", "--kind", "swap"];
-    folder.ask(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
+    folder.sublet_ok(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
     let keeper = keeper_of(&folder).expect("a keeper");
     let strays = [
         "-USR1", "-USR2", "-ALRM", "-VTALRM", "-PROF", "-IO", "-XFSZ", "-PIPE",
@@ -219,7 +222,7 @@ fn signals_that_are_meant_for_others_end_nobody() {
     }
 }
 
-/// By `ulimit -t`, and as LXC halts a container.
+/// `ulimit -t` sends SIGXCPU, and LXC halts a container with SIGPWR.
 #[test]
 fn a_daemon_whose_processor_time_or_power_is_up_ends_cleanly_and_says_so() {
     for (sent, named) in [("-XCPU", "SIGXCPU"), ("-PWR", "SIGPWR")] {
@@ -227,7 +230,7 @@ fn a_daemon_whose_processor_time_or_power_is_up_ends_cleanly_and_says_so() {
         let place = format!("unix:{}", folder.path("swap.sock").display());
         let daemon = folder.serve();
         let add = ["disk", "add", "swap", "--tenant", "t", "--kind", "swap"];
-        folder.ask(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
+        folder.sublet_ok(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
         let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
         assert_eq!(guest.write_page(7, 5), 0);
         signal(sent, &daemon.pid().to_string());

@@ -1,24 +1,24 @@
-//! What stays off the host's swap.
+//! Memory that stays off the host's swap.
 
 use std::fs;
 
-use sublet_host::locked::may_lock;
-use sublet_vhost_driver::{Driver, Layout};
+use sublet_host::memory_lock::may_lock;
+use sublet_vhost_driver::{Driver, DriverSettings};
 
 use crate::daemon::{Daemon, Folder};
 use crate::guest::Guest;
 
-/// Kibibytes of some of a process's memory.
+/// Kibibytes of a part of a process's memory.
 #[derive(Clone, Copy, Debug, Default)]
-struct Memory {
+struct LockedMemory {
     resident: u64,
     locked: u64,
 }
 
-/// The memory of the mappings of which `is_it`, by their first line, is true.
-fn memory(daemon: &Daemon, is_it: impl Fn(&str) -> bool) -> Memory {
+/// The memory of the mappings whose first line satisfies `is_it`.
+fn memory(daemon: &Daemon, is_it: impl Fn(&str) -> bool) -> LockedMemory {
     let maps = fs::read_to_string(format!("/proc/{}/smaps", daemon.pid())).expect("Linux");
-    let mut memory = Memory::default();
+    let mut memory = LockedMemory::default();
     let mut counts = false;
     for line in maps.lines() {
         let kib = || -> u64 {
@@ -35,7 +35,7 @@ fn memory(daemon: &Daemon, is_it: impl Fn(&str) -> bool) -> Memory {
     memory
 }
 
-/// Else the host would swap to make room for swapping. A guest's memory stays the host's to swap.
+/// Otherwise the host would swap to make room for swapping. The host may still swap a guest's memory.
 #[test]
 fn all_that_swap_needs_is_locked_and_no_guests_memory_is() {
     if !may_lock() {
@@ -51,7 +51,7 @@ fn all_that_swap_needs_is_locked_and_no_guests_memory_is() {
     ));
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     (0..256).for_each(|page| assert_eq!(guest.write_page(page, 7), 0));
-    let mut driver = Driver::new(Layout::default()).expect("a driver");
+    let mut driver = Driver::new(DriverSettings::default()).expect("a driver");
     driver.connect(&folder.path("vhost.sock")).expect("served");
 
     let own = memory(&daemon, |line| line.contains("rw-p"));

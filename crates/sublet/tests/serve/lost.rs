@@ -1,10 +1,9 @@
-//! Swap disks whose newest pages went with the process that kept them.
-
-use std::time::{Duration, Instant};
+//! Swap disks whose newest pages were lost with the process that kept them.
 
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 use crate::keeper::{keeper_of, signal};
+use crate::wait::wait_until;
 
 fn serve(folder: &Folder, durability: &str) -> Daemon {
     folder.serve_config(&format!(
@@ -17,7 +16,7 @@ fn guest(folder: &Folder) -> Guest {
     Guest::of(&folder.path("swap.sock"), "swap")
 }
 
-/// A daemon whose swap disk a guest wrote to was killed, and then who keeps its pages.
+/// Kills a daemon whose swap disk a guest wrote to, and then the process that keeps its pages.
 fn lose(folder: &Folder, durability: &str) {
     let daemon = serve(folder, durability);
     assert_eq!(guest(folder).write_page(7, 5), 0);
@@ -35,7 +34,7 @@ fn a_disk_whose_newest_pages_are_lost_is_opened_by_that_word_only() {
         "{}",
         daemon.greeting
     );
-    let page = folder.ask(&["disk", "show", "swap"]);
+    let page = folder.sublet_ok(&["disk", "show", "swap"]);
     assert!(
         page.contains("may read older pages than it wrote"),
         "{page}"
@@ -46,7 +45,7 @@ fn a_disk_whose_newest_pages_are_lost_is_opened_by_that_word_only() {
         text(&refused.stderr).contains("sublet disk open swap --force"),
         "{refused:?}"
     );
-    // Another start changes nothing.
+    // Another start does not change anything.
     assert_eq!(daemon.end().0, Some(0));
     let daemon = serve(&folder, "memory");
     assert!(
@@ -54,14 +53,14 @@ fn a_disk_whose_newest_pages_are_lost_is_opened_by_that_word_only() {
         "{}",
         daemon.greeting
     );
-    folder.ask(&["disk", "open", "swap", "--force"]);
+    folder.sublet_ok(&["disk", "open", "swap", "--force"]);
     assert_eq!(guest(&folder).write_page(7, 6), 0);
     daemon.kill();
     let _next = serve(&folder, "memory");
     assert!(guest(&folder).read_page(7) == [6; 4096]);
 }
 
-/// The note that says where a disk's newest pages are is damaged: it may have said anything.
+/// The note that says where a disk's newest pages are is damaged. It may have said anything.
 #[test]
 fn a_disk_whose_note_is_damaged_opens_where_its_pages_are_found_and_only_there() {
     for damage in [&b""[..], &[0xff; 94]] {
@@ -72,7 +71,7 @@ fn a_disk_whose_note_is_damaged_opens_where_its_pages_are_found_and_only_there()
         let daemon = serve(&folder, "memory");
         let greeting = &daemon.greeting;
         assert!(greeting.contains("swap: closed"), "{greeting}");
-        folder.ask(&["disk", "open", "swap", "--force"]);
+        folder.sublet_ok(&["disk", "open", "swap", "--force"]);
         assert_eq!(guest(&folder).write_page(7, 6), 0);
         daemon.kill();
         std::fs::write(&note, damage).expect("written");
@@ -81,7 +80,7 @@ fn a_disk_whose_note_is_damaged_opens_where_its_pages_are_found_and_only_there()
     }
 }
 
-/// The note that says from which file it is served is damaged, and another file may be there.
+/// The note that says which file the disk is served from is damaged, and another file may be there.
 #[test]
 fn a_disk_whose_file_nobody_knows_any_more_is_opened_by_that_word_only() {
     let folder = Folder::new();
@@ -93,7 +92,7 @@ fn a_disk_whose_file_nobody_knows_any_more_is_opened_by_that_word_only() {
     let greeting = &daemon.greeting;
     assert!(greeting.contains("swap: closed"), "{greeting}");
     assert!(greeting.contains("is damaged"), "{greeting}");
-    folder.ask(&["disk", "open", "swap", "--force"]);
+    folder.sublet_ok(&["disk", "open", "swap", "--force"]);
     assert!(guest(&folder).read_page(7) == [5; 4096]);
 }
 
@@ -116,7 +115,7 @@ fn a_disk_whose_newest_pages_are_lost_can_be_removed_and_added() {
         "--temporary",
     ];
     let daemon = folder.serve();
-    folder.ask(&add);
+    folder.sublet_ok(&add);
     assert_eq!(guest(&folder).write_page(7, 5), 0);
     daemon.kill();
     signal("-9", &keeper_of(&folder).expect("a keeper"));
@@ -131,8 +130,8 @@ fn a_disk_whose_newest_pages_are_lost_can_be_removed_and_added() {
         !folder.path("admin.stage").exists(),
         "no keeper for nothing"
     );
-    folder.ask(&["disk", "remove", "swap"]);
-    folder.ask(&add);
+    folder.sublet_ok(&["disk", "remove", "swap"]);
+    folder.sublet_ok(&add);
 }
 
 #[test]
@@ -148,7 +147,7 @@ fn nothing_is_lost_of_a_disk_that_ended_well_or_writes_through() {
     drop(daemon);
 }
 
-/// A host that was started anew has no guests of before.
+/// A host that was rebooted has no earlier guests.
 #[test]
 fn a_guest_that_died_with_its_host_lost_nothing() {
     let folder = Folder::new();
@@ -175,7 +174,7 @@ fn a_backing_that_is_gone_is_not_made_anew_under_its_guest() {
 
     let daemon = serve(&folder, "write-behind");
     assert!(greeting_of(&daemon).contains("swap: closed"));
-    let page = folder.ask(&["disk", "show", "swap"]);
+    let page = folder.sublet_ok(&["disk", "show", "swap"]);
     assert!(
         page.contains("is gone, and a guest may have swapped to it"),
         "{page}"
@@ -184,18 +183,18 @@ fn a_backing_that_is_gone_is_not_made_anew_under_its_guest() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(!backing.exists());
     std::fs::rename(&away, &backing).expect("moved back");
-    folder.ask(&["disk", "open", "swap"]);
+    folder.sublet_ok(&["disk", "open", "swap"]);
     assert!(guest(&folder).read_page(7) == [5; 4096]);
     assert_eq!(daemon.end().0, Some(0));
 
     std::fs::remove_file(&backing).expect("deleted");
     let daemon = serve(&folder, "write-behind");
     assert!(greeting_of(&daemon).contains("swap: closed"));
-    folder.ask(&["disk", "open", "swap", "--force"]);
+    folder.sublet_ok(&["disk", "open", "swap", "--force"]);
     assert!(guest(&folder).read_page(7) == [0; 4096]);
     assert_eq!(daemon.end().0, Some(0));
 
-    // A host that was started anew has no guests of before.
+    // A host that was rebooted has no earlier guests.
     std::fs::remove_file(&backing).expect("deleted");
     let note = folder.path("state/disks/swap.served");
     std::fs::write(&note, format!("another start\n{}\n", backing.display())).expect("written");
@@ -204,7 +203,7 @@ fn a_backing_that_is_gone_is_not_made_anew_under_its_guest() {
     drop(daemon);
 }
 
-/// A backup was copied back, or somebody made the file anew, while no daemon ran.
+/// Somebody copied a backup back or recreated the file while no daemon ran.
 #[test]
 fn a_backing_that_was_replaced_is_not_served_to_its_guest() {
     let folder = Folder::new();
@@ -222,14 +221,14 @@ fn a_backing_that_was_replaced_is_not_served_to_its_guest() {
         "{}",
         daemon.greeting
     );
-    let page = folder.ask(&["disk", "show", "swap"]);
+    let page = folder.sublet_ok(&["disk", "show", "swap"]);
     assert!(page.contains("is another file or device"), "{page}");
     assert_eq!(
         folder.sublet(&["disk", "open", "swap"]).status.code(),
         Some(1)
     );
     std::fs::rename(&away, &backing).expect("moved back");
-    folder.ask(&["disk", "open", "swap"]);
+    folder.sublet_ok(&["disk", "open", "swap"]);
     assert!(
         guest(&folder).read_page(7) == [5; 4096],
         "what was staged, too"
@@ -244,11 +243,11 @@ fn a_backing_that_was_replaced_is_not_served_to_its_guest() {
         "{}",
         daemon.greeting
     );
-    folder.ask(&["disk", "open", "swap", "--force"]);
+    folder.sublet_ok(&["disk", "open", "swap", "--force"]);
     assert!(guest(&folder).read_page(7) == [5; 4096]);
     assert_eq!(daemon.end().0, Some(0));
 
-    // A host that was started anew has no guests of before, and may number its devices anew.
+    // A host that was rebooted has no earlier guests, and may number its devices anew.
     std::fs::copy(&backing, &away).expect("copied");
     std::fs::rename(&away, &backing).expect("replaced");
     let note = folder.path("state/disks/swap.served");
@@ -260,25 +259,23 @@ fn a_backing_that_was_replaced_is_not_served_to_its_guest() {
     assert_eq!(guest(&folder).write_page(7, 6), 0);
 }
 
-/// Nobody else would say that what is written now is found by no later start.
+/// Nobody else would say that no later start finds what is written now.
 #[test]
 fn a_backing_that_is_deleted_or_replaced_while_it_is_served_is_told_of_once() {
     let folder = Folder::new();
     let backing = folder.path("state/disks/swap.swap");
     let away = folder.path("away.swap");
     let daemon = serve(&folder, "write-through");
-    let until = Instant::now() + Duration::from_secs(30);
     let wait_for = |what: &str| {
-        while !folder.ask(&["disk", "show", "swap"]).contains(what) {
-            assert!(Instant::now() < until, "{what}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_until(what, || {
+            folder.sublet_ok(&["disk", "show", "swap"]).contains(what)
+        });
     };
     std::fs::rename(&backing, &away).expect("moved");
     wait_for("was deleted or moved away");
     let metrics = folder.http("GET /metrics", "").1;
     assert!(
-        metrics.contains("sublet_disk_astray{disk=\"swap\"} 1"),
+        metrics.contains("sublet_disk_backing_path_mismatch{disk=\"swap\"} 1"),
         "{metrics}"
     );
     std::fs::write(&backing, b"another").expect("written");
@@ -292,7 +289,7 @@ fn a_backing_that_is_deleted_or_replaced_while_it_is_served_is_told_of_once() {
     }
 }
 
-/// The note of who left pages behind, and on what, outlives a disk that is refused its name.
+/// The note of which disk left pages behind, and on what, outlives a disk that is refused its name.
 #[test]
 fn a_disk_that_is_refused_the_name_of_another_leaves_its_note_alone() {
     let folder = Folder::new();
@@ -339,7 +336,7 @@ fn a_second_daemon_with_the_same_state_does_not_start_and_takes_no_note_away() {
     let listen = format!("unix:{}", folder.path("swap.sock").display());
     let mut add = vec!["disk", "add", "swap", "--kind", "swap", "--size", "1MiB"];
     add.extend(["--tenant", "guests", "--listen", &listen]);
-    folder.ask(&add);
+    folder.sublet_ok(&add);
     let notes = ["stage", "served"].map(|kind| folder.path(&format!("state/disks/swap.{kind}")));
     assert!(notes.iter().all(|note| note.exists()));
 

@@ -1,4 +1,4 @@
-//! The daemon as a process, asked over its real sockets.
+//! The daemon as a process, used over its real sockets.
 
 mod admin;
 mod afar;
@@ -34,4 +34,5 @@ mod stuck;
 mod tenants;
 mod turnover;
 mod users;
+mod wait;
 mod what_if;

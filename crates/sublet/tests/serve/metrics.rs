@@ -1,11 +1,11 @@
-//! The metrics page, against the rules of OpenMetrics 1.0.
+//! The metrics page, checked against the rules of OpenMetrics 1.0.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use sublet_client::ring::{Client, Key};
-use sublet_client::{Admin, Door};
+use sublet_client::{Admin, AdminEndpoint};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
 use crate::daemon::{Folder, http, text};
@@ -25,7 +25,7 @@ fn the_page_is_open_metrics_and_says_what_status_says() {
     let folder = Folder::new();
     let place = folder.path("metrics.sock");
     let _daemon = folder.serve_config(&CONFIG.replace("METRICS", place.to_str().expect("text")));
-    let admin = Admin::at(Door::Unix(place.clone())).expect("a handle");
+    let admin = Admin::at(AdminEndpoint::Unix(place.clone())).expect("a handle");
     let page = admin.metrics().expect("a page");
     let samples = check(&page);
     assert_eq!(samples["sublet_arena_limit_bytes"], (64u64 << 20) as f64);
@@ -43,8 +43,12 @@ fn the_page_is_open_metrics_and_says_what_status_says() {
     check(&folder.admin().metrics().expect("on the admin socket too"));
 }
 
-/// What `promtool check metrics` complains of: a family without help, a counter that is not called `_total`, anything else that
-/// is, a unit that is no base unit, a name with an abbreviated unit or with its type in it.
+/// Asserts what `promtool check metrics` complains about.
+///
+/// - A family lacks help.
+/// - A counter is not called `_total`, or something else is.
+/// - A unit is no base unit.
+/// - A name has an abbreviated unit or its type in it.
 fn lint(page: &str) {
     const UNITS: [&str; 16] = [
         "milliseconds",
@@ -117,7 +121,7 @@ fn without_a_word_for_open_metrics_the_page_is_prometheus_own_text_and_clean() {
     }
 }
 
-/// What promtool says of a page, where it is installed.
+/// What promtool says of a page, if it is installed.
 fn promtool(page: &str) -> std::io::Result<String> {
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
@@ -142,7 +146,8 @@ fn key(pool: PoolId, index: u32) -> Key {
     }
 }
 
-/// Puts three pages, one of them twice, gets two that are there and one that is not, flushes one, and asks for what no pool has.
+/// Puts three pages, one of them twice, gets two that are there and one that is not, and flushes one. Then it asks for
+/// a page of a pool that does not exist.
 fn use_a_ring(client: &mut Client) {
     let pool = client.create_pool(PoolFlags::default(), None);
     let pool = pool.expect("a pool");
@@ -204,7 +209,7 @@ fn rings_are_counted_by_verb_and_outcome() {
     assert_eq!(samples[refused], 0.0);
     assert!(!samples.contains_key("sublet_ring_entries_total{tenant=\"wiki\"}"));
 
-    let page = folder.ask(&["status"]);
+    let page = folder.sublet_ok(&["status"]);
     let table = page
         .lines()
         .skip_while(|line| !line.starts_with("rings of"));
@@ -212,13 +217,13 @@ fn rings_are_counted_by_verb_and_outcome() {
     let cells: Vec<&str> = row.split_whitespace().collect();
     let expected = "web 1 0 4 0 3 66.7 % 1 16.0 KiB 8.00 KiB 1";
     assert_eq!(cells.join(" "), expected, "{page}");
-    let shown = folder.ask(&["tenants", "show", "web"]);
+    let shown = folder.sublet_ok(&["tenants", "show", "web"]);
     assert!(shown.contains("1 connections at"), "{shown}");
     assert!(shown.contains("ring_put_stored"), "{shown}");
 }
 
-/// Reads a page as the standard wants it: each family announced once, its samples behind it with the
-/// right suffix, and the end marked. Returns the samples.
+/// Reads a page as the standard wants it: each family is announced once, its samples follow with the right suffix, and
+/// the end is marked. Returns the samples.
 fn check(page: &str) -> BTreeMap<String, f64> {
     let mut types: BTreeMap<&str, &str> = BTreeMap::new();
     let mut samples = BTreeMap::new();

@@ -3,19 +3,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use sublet_client::messages::DiskStatus;
 
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 use crate::keeper::{keeper_of, signal};
+use crate::wait::wait_until;
 
-/// A file system of its own for the state, so small that a file fills it. Gone with this.
+/// A separate file system for the state, so small that one file fills it. It is unmounted when this is dropped.
 struct SmallState(PathBuf);
 
 impl SmallState {
-    /// Nothing where nobody may mount.
+    /// Mounts it. `None` if the user may not mount.
     fn mount(folder: &Folder) -> Option<SmallState> {
         let path = folder.path("state");
         fs::create_dir(&path).expect("made");
@@ -55,7 +55,7 @@ fn run(program: &str, words: &[&str], path: &Path) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// What is swapped stays in memory where it may, so that it is seen whether it does.
+/// Starts a daemon. Swapped pages stay in memory if they may, so that the test sees whether they do.
 fn serve(folder: &Folder) -> Daemon {
     folder.serve_config(&format!(
         "[disks.swap]\ntenant = \"guests\"\nkind = \"swap\"\nsize = \"1MiB\"\ndurability = \"memory\"\nbacking = {:?}\nlisten = [\"unix:{}\"]\n",
@@ -99,11 +99,7 @@ fn a_disk_without_its_note_writes_through_until_there_is_room_for_it() {
     let _next = serve(&folder);
     assert!(guest(&folder).read_page(0) == [2; 4096]);
     state.make_room();
-    let until = Instant::now() + Duration::from_secs(30);
-    while swap(&folder).unnoted {
-        assert!(Instant::now() < until, "the note is tried again");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the note is tried again", || !swap(&folder).unnoted);
     assert!(folder.path("state/disks/swap.stage").exists());
     assert_eq!(guest(&folder).write_page(3, 3), 0);
     assert_eq!(swap(&folder).dirty, 1, "its promise holds again");
@@ -118,7 +114,7 @@ fn a_disk_whose_state_folder_is_read_only_writes_through() {
     };
     state.remount("remount,ro");
     let daemon = serve(&folder);
-    let page = folder.ask(&["disk", "show", "swap"]);
+    let page = folder.sublet_ok(&["disk", "show", "swap"]);
     assert!(page.contains("Read-only file system"), "{page}");
     assert!(page.contains("before they are acknowledged"), "{page}");
     write_and_lose_all(&folder, daemon);
@@ -126,7 +122,7 @@ fn a_disk_whose_state_folder_is_read_only_writes_through() {
     assert!(guest(&folder).read_page(0) == [2; 4096]);
 }
 
-/// What would not outlast the daemon is refused, and nothing of it is left.
+/// A change that would not outlast the daemon is refused, and nothing of it is left.
 #[test]
 fn changes_that_cannot_be_written_down_are_refused() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Certificates and keys as `openssl` makes them, on every listener that speaks TLS, shown by and to other people's clients.
+//! Certificates and keys as `openssl` makes them, on every listener that speaks TLS, with clients of other projects.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use sublet_client::{Admin, Door};
+use sublet_client::{Admin, AdminEndpoint};
 
 use crate::daemon::{Daemon, Folder, text};
 
@@ -38,7 +38,7 @@ const P_256: &[&str] = &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-25
 const P_521: &[&str] = &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-521"];
 const P_224: &[&str] = &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-224"];
 
-/// Which version of X.509 a certificate has. `openssl x509 -req` writes the first one unless it is given extensions.
+/// The version of X.509 of a certificate. `openssl x509 -req` writes the first version unless it gets extensions.
 #[derive(Clone, Copy)]
 enum X509 {
     V1,
@@ -69,8 +69,8 @@ fn make_key(folder: &Folder, name: &str, algorithm: &[&str]) {
     make(folder, &[&["genpkey", "-out", &key], algorithm].concat());
 }
 
-/// A request in `NAME.csr` of who holds the key in `NAME-key.pem`.
-fn ask(folder: &Folder, name: &str, subject: &str) {
+/// Makes a certificate request in `NAME.csr`, for the key in `NAME-key.pem`.
+fn request_certificate(folder: &Folder, name: &str, subject: &str) {
     let (key, request) = (format!("{name}-key.pem"), format!("{name}.csr"));
     let subject = format!("/CN={subject}");
     let args = [
@@ -79,10 +79,10 @@ fn ask(folder: &Folder, name: &str, subject: &str) {
     make(folder, &args);
 }
 
-/// An authority that signed itself.
+/// Makes an authority that signed itself.
 fn authority(folder: &Folder, algorithm: &[&str], version: X509) {
     make_key(folder, "ca", algorithm);
-    ask(folder, "ca", "authority");
+    request_certificate(folder, "ca", "authority");
     let own = [
         "x509",
         "-req",
@@ -100,14 +100,14 @@ fn authority(folder: &Folder, algorithm: &[&str], version: X509) {
     }
 }
 
-/// A key, and a certificate that the authority signed, in `NAME-cert.pem`.
+/// Makes a key, and a certificate that the authority signed, in `NAME-cert.pem`.
 fn sign(folder: &Folder, name: &str, algorithm: &[&str], subject: &str, version: X509) {
     make_key(folder, name, algorithm);
     certify(folder, name, subject, version);
 }
 
 fn certify(folder: &Folder, name: &str, subject: &str, version: X509) {
-    ask(folder, name, subject);
+    request_certificate(folder, name, subject);
     let (request, certificate) = (format!("{name}.csr"), format!("{name}-cert.pem"));
     let from = ["x509", "-req", "-in", &request, "-out", &certificate];
     let by = [
@@ -125,7 +125,7 @@ fn certify(folder: &Folder, name: &str, subject: &str, version: X509) {
     }
 }
 
-/// Signs `NAME`'s request anew by `ISSUER`, and puts the issuer's certificate behind it.
+/// Signs `NAME`'s request again with `ISSUER`, and appends the issuer's certificate.
 fn sign_by(folder: &Folder, name: &str, issuer: &str, version: X509) {
     let (request, certificate) = (format!("{name}.csr"), format!("{name}-cert.pem"));
     let (theirs, key) = (format!("{issuer}-cert.pem"), format!("{issuer}-key.pem"));
@@ -141,10 +141,10 @@ fn sign_by(folder: &Folder, name: &str, issuer: &str, version: X509) {
     rewrite(folder, &certificate, |text| text + &theirs);
 }
 
-/// Trusts, beside the authority, one whose certificate has these extensions.
+/// Trusts a certificate with these extensions, beside the authority.
 fn pin(folder: &Folder, name: &str, extensions: &str) {
     make_key(folder, name, P_256);
-    ask(folder, name, name);
+    request_certificate(folder, name, name);
     folder.write("pinned.ext", extensions);
     let (request, key) = (format!("{name}.csr"), format!("{name}-key.pem"));
     let certificate = format!("{name}-cert.pem");
@@ -155,8 +155,8 @@ fn pin(folder: &Folder, name: &str, extensions: &str) {
     rewrite(folder, "ca-cert.pem", |text| text + &pinned);
 }
 
-/// A folder with an authority, a server and a client.
-fn papers(algorithm: &[&str], version: X509) -> Folder {
+/// Makes a folder with an authority, a server and a client.
+fn make_credentials(algorithm: &[&str], version: X509) -> Folder {
     let folder = Folder::new();
     authority(&folder, algorithm, version);
     sign(&folder, "server", algorithm, "localhost", version);
@@ -175,7 +175,7 @@ fn serve(folder: &Folder) -> Daemon {
     folder.serve_config(&write_config(folder))
 }
 
-/// What the daemon says when it does not start.
+/// What the daemon prints when it does not start.
 fn refusal(folder: &Folder) -> String {
     let file = folder.write("c.toml", &write_config(folder));
     let file = file.to_str().expect("text");
@@ -192,7 +192,7 @@ fn port(place: &str) -> u16 {
     port.parse().expect("a port")
 }
 
-/// What memcached's listener says to `openssl s_client`, who shows the certificate of `client`.
+/// What memcached's listener answers to `openssl s_client`, which presents the certificate of `client`.
 fn memcached_says(folder: &Folder, port: u16, client: &str, version: &str) -> String {
     let (certificate, key) = (format!("{client}-cert.pem"), format!("{client}-key.pem"));
     let mut command = Command::new("openssl");
@@ -214,7 +214,7 @@ fn memcached_says(folder: &Folder, port: u16, client: &str, version: &str) -> St
         .stderr(Stdio::null());
     let mut child = command.spawn().expect("openssl runs");
     let mut stdin = child.stdin.take().expect("piped");
-    // Who was refused reads nothing.
+    // A refused client reads nothing.
     let _ = stdin.write_all(b"mn\r\nquit\r\n");
     let said = child.wait_with_output().expect("it ends");
     drop(stdin);
@@ -231,7 +231,8 @@ fn nbdinfo_says(folder: &Path, port: u16) -> Option<Output> {
     output.ok()
 }
 
-/// Every listener with the papers of this folder; other people's clients show theirs, which are of the same kind.
+/// Starts every listener with the certificates of this folder. Clients of other projects present theirs, which are of
+/// the same kind.
 #[track_caller]
 fn everybody_comes_in(folder: &Folder) {
     let daemon = serve(folder);
@@ -248,7 +249,7 @@ fn everybody_comes_in(folder: &Folder) {
     }
     let line = |line: &&str| line.contains("with TLS and the token");
     let line = daemon.greeting.lines().find(line).expect("a place");
-    let door = Door::Tcp {
+    let door = AdminEndpoint::Tcp {
         host: "localhost".to_owned(),
         port: port(line.split(',').next().expect("a place")),
         ca: folder.path("ca-cert.pem"),
@@ -258,7 +259,7 @@ fn everybody_comes_in(folder: &Folder) {
     assert_eq!(afar.expect("answered").daemon.pid, daemon.pid());
 }
 
-/// Puts what clients read aside, before the server's files are written in another way.
+/// Copies what clients read, before the server's files are written in another way.
 fn hand_out(folder: &Folder) {
     fs::create_dir(folder.path("clients")).expect("made");
     fs::copy(folder.path("ca-cert.pem"), folder.path("trusted.pem")).expect("copied");
@@ -279,7 +280,7 @@ fn keys_of_every_size_and_curve_serve_and_are_shown() {
         return;
     }
     for algorithm in [RSA_2049, RSA_2432, P_521] {
-        let folder = papers(algorithm, X509::V3);
+        let folder = make_credentials(algorithm, X509::V3);
         hand_out(&folder);
         everybody_comes_in(&folder);
     }
@@ -292,12 +293,12 @@ fn a_key_of_certtool_serves() {
         eprintln!("certtool is missing: skipped");
         return;
     }
-    let folder = papers(P_256, X509::V3);
+    let folder = make_credentials(P_256, X509::V3);
     let output = Command::new("certtool")
         .args(["--generate-privkey", "--key-type=rsa", "--bits=2432"])
         .output()
         .expect("it runs");
-    // It writes what the key consists of in front of it.
+    // It writes the parts of the key before the key itself.
     fs::write(folder.path("server-key.pem"), output.stdout).expect("written");
     certify(&folder, "server", "localhost", X509::V1);
     hand_out(&folder);
@@ -310,7 +311,7 @@ fn x509_v1_serves_and_is_shown() {
         return;
     }
     for algorithm in [RSA_2048, P_256, P_521] {
-        let folder = papers(algorithm, X509::V1);
+        let folder = make_credentials(algorithm, X509::V1);
         hand_out(&folder);
         let version = openssl(
             &folder,
@@ -326,7 +327,7 @@ fn files_may_begin_with_a_byte_order_mark_and_labels_may_lie() {
     if !has_openssl() {
         return;
     }
-    let folder = papers(RSA_2048, X509::V3);
+    let folder = make_credentials(RSA_2048, X509::V3);
     hand_out(&folder);
     for file in ["server-cert.pem", "server-key.pem", "ca-cert.pem"] {
         rewrite(&folder, file, |text| {
@@ -345,7 +346,7 @@ fn a_certificate_that_signed_itself_serves_and_is_shown() {
         return;
     }
     let folder = Folder::new();
-    // What most guides tell: an authority that is its own server and client.
+    // What most guides recommend: an authority that is its own server and client.
     let name = ["-subj", "/CN=localhost", "-newkey", "rsa:2048", "-nodes"];
     let files = ["-keyout", "ca-key.pem", "-out", "ca-cert.pem"];
     make(
@@ -367,7 +368,7 @@ fn x509_v1_of_a_stranger_or_out_of_time_or_of_somebody_elses_key_stays_outside()
     if !has_openssl() {
         return;
     }
-    let folder = papers(P_256, X509::V1);
+    let folder = make_credentials(P_256, X509::V1);
     hand_out(&folder);
     for name in ["late", "twin", "false", "child"] {
         sign(&folder, name, P_256, "client.test", X509::V1);
@@ -384,13 +385,13 @@ fn x509_v1_of_a_stranger_or_out_of_time_or_of_somebody_elses_key_stays_outside()
     ];
     let by = ["-CA", "ca-cert.pem", "-CAkey", "ca-key.pem"];
     make(&folder, &[&late[..], &by[..]].concat());
-    // Signed by one who calls himself as the authority does.
-    let stranger = papers(P_256, X509::V1);
+    // An authority of the same name signed it, but not the same authority.
+    let stranger = make_credentials(P_256, X509::V1);
     for file in ["false-cert.pem", "false-key.pem"] {
         let theirs = stranger.path(&file.replace("false", "client"));
         fs::copy(theirs, folder.path(file)).expect("copied");
     }
-    // Signed by the client, whose version 1 does not say that it may sign.
+    // The client signed it, and its certificate of version 1 does not say that it may sign.
     sign_by(&folder, "child", "client", X509::V1);
     let _daemon = serve(&folder);
     let status = folder.admin().status().expect("answered");
@@ -409,7 +410,7 @@ fn x509_v1_is_believed_of_whom_an_authority_lets_sign() {
     if !has_openssl() {
         return;
     }
-    let folder = papers(P_256, X509::V3);
+    let folder = make_credentials(P_256, X509::V3);
     hand_out(&folder);
     for (between, extensions) in [
         (
@@ -431,7 +432,7 @@ fn x509_v1_is_believed_of_whom_an_authority_lets_sign() {
         ),
     ] {
         make_key(&folder, between, P_256);
-        ask(&folder, between, between);
+        request_certificate(&folder, between, between);
         folder.write("between.ext", extensions);
         let (request, certificate) = (format!("{between}.csr"), format!("{between}-cert.pem"));
         let from = ["x509", "-req", "-in", &request, "-out", &certificate];
@@ -446,7 +447,7 @@ fn x509_v1_is_believed_of_whom_an_authority_lets_sign() {
         make(&folder, &[&from[..], &by[..], &with[..]].concat());
         let leaf = format!("of-{between}");
         make_key(&folder, &leaf, P_256);
-        ask(&folder, &leaf, "client.test");
+        request_certificate(&folder, &leaf, "client.test");
         sign_by(&folder, &leaf, between, X509::V1);
     }
     pin(&folder, "pinned", "basicConstraints=critical,CA:FALSE\n");
@@ -504,7 +505,7 @@ fn what_cannot_be_used_is_named_with_its_file_and_what_it_is() {
     if !has_openssl() {
         return;
     }
-    let folder = papers(P_256, X509::V3);
+    let folder = make_credentials(P_256, X509::V3);
     let good = fs::read_to_string(folder.path("server-key.pem")).expect("read");
     for (algorithm, found) in [
         (RSA_1024, "an RSA key of 1024 bits"),

@@ -1,4 +1,4 @@
-//! Named pipes where files are expected: with nobody who writes, and with somebody.
+//! Named pipes in place of files: without a writer, and with one.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use crate::afar;
 use crate::daemon::{Daemon, Folder, SUBLET, text};
 
-/// What a start never takes: 5 s for the pipe, and what a busy machine takes besides.
+/// A start never takes longer: 5 s for the pipe, and what a busy machine takes besides.
 const REFUSED_WITHIN: Duration = Duration::from_secs(30);
 
 const TENANT: &str = "\
@@ -22,7 +22,7 @@ tls_key = \"FOLDER/tenant-key\"
 tls_ca = \"FOLDER/ca\"
 ";
 
-/// Every file that such a daemon reads but its own.
+/// Every file that such a daemon reads, except for its own.
 const FILES: [&str; 7] = [
     "crt",
     "key",
@@ -46,7 +46,7 @@ fn pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
 }
 
-/// The folder's file as a pipe; what the file said.
+/// Replaces the folder's file by a pipe. Returns the file's content.
 fn pipe_instead(folder: &Folder, name: &str) -> Vec<u8> {
     let path = folder.path(name);
     let said = std::fs::read(&path).unwrap_or_default();

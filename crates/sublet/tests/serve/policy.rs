@@ -1,13 +1,14 @@
-//! Why a tenant holds what it holds.
+//! Explanations of what a tenant holds.
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sublet_client::ring::{Client, Key};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
 use crate::daemon::{Folder, text};
+use crate::wait::wait_until;
 
 /// A tenant that puts pages on its ring.
 struct Tenant {
@@ -36,7 +37,8 @@ impl Tenant {
     }
 }
 
-/// Who decides nothing may have to answer all the same: under `weights` a tenant loses memory to others without a target.
+/// A policy that decides nothing may still have to explain. Under `weights` a tenant without a target loses memory to
+/// others.
 #[test]
 fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
     let folder = Folder::new();
@@ -49,13 +51,13 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
     };
     let _daemon = folder.serve_config(&["web", "wiki"].map(table).concat());
     let explain = ["policy", "explain", "--tenant", "web"];
-    let said = folder.ask(&explain);
+    let said = folder.sublet_ok(&explain);
     assert!(said.starts_with("until then no policy changed"), "{said}");
     assert!(said.contains("is not kept"), "since when: {said}");
 
     let (mut web, mut wiki) = (Tenant::at(ring("web")), Tenant::at(ring("wiki")));
     web.fill(80);
-    // The manager looks once a second: first at what web filled, then at what it lost.
+    // The manager looks once per second: first at what web filled, then at what it lost.
     let holds = |mib: f64| {
         let status = folder.admin().status().expect("answered");
         status.tenants[0].held.0 as f64 / f64::from(1 << 20) >= mib
@@ -63,15 +65,14 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
     assert!(holds(40.0), "it fills what there is");
     thread::sleep(Duration::from_millis(1500));
     wiki.fill(30);
-    let begun = Instant::now();
-    while !folder.ask(&explain).contains("weights       web: lost") {
-        assert!(begun.elapsed() < Duration::from_secs(10), "nothing is told");
-        thread::sleep(Duration::from_millis(100));
-    }
-    let said = folder.ask(&explain);
+    wait_until("it is told", || {
+        let said = folder.sublet_ok(&explain);
+        said.contains("weights       web: lost")
+    });
+    let said = folder.sublet_ok(&explain);
     assert!(said.contains("others put and hold"), "{said}");
     assert!(said.contains(" to wiki"), "{said}");
-    let json = folder.ask(&[&explain[..], &["--json", "--last", "1"]].concat());
+    let json = folder.sublet_ok(&[&explain[..], &["--json", "--last", "1"]].concat());
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let decisions = json["decisions"].as_array().expect("a list");
     assert_eq!(decisions.len(), 1, "{json}");
@@ -89,7 +90,7 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
         "{json}"
     );
 
-    let status = folder.ask(&["status"]);
+    let status = folder.sublet_ok(&["status"]);
     assert!(status.contains("policy    weights; "), "{status}");
     assert!(
         status.contains(" went from one tenant to another"),
@@ -109,7 +110,7 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
     assert_eq!(cells[6], "0", "refused: {row}");
 }
 
-/// In the log with what was given, and to the tenant as what its owner did.
+/// The log has what was given, and the tenant's explanation has it as its owner's act.
 #[test]
 fn a_release_by_hand_is_told_as_such() {
     let folder = Folder::new();
@@ -117,11 +118,11 @@ fn a_release_by_hand_is_told_as_such() {
     let listen = format!("[tenants.web]\nlisten = [\"ring:{}\"]\n", ring.display());
     let daemon = folder.serve_config(&listen);
     Tenant::at(ring).fill(40);
-    // Whoever sets a policy has the manager look.
-    folder.ask(&["policy", "set", "weights"]);
-    folder.ask(&["release", "16MiB", "--tenant", "web"]);
-    folder.ask(&["policy", "set", "weights"]);
-    let said = folder.ask(&["policy", "explain", "--tenant", "web"]);
+    // Setting a policy makes the manager look.
+    folder.sublet_ok(&["policy", "set", "weights"]);
+    folder.sublet_ok(&["release", "16MiB", "--tenant", "web"]);
+    folder.sublet_ok(&["policy", "set", "weights"]);
+    let said = folder.sublet_ok(&["policy", "explain", "--tenant", "web"]);
     assert!(said.contains("were released by hand"), "{said}");
     let (_, log) = daemon.end();
     let told: Vec<&str> = log
@@ -133,22 +134,17 @@ fn a_release_by_hand_is_told_as_such() {
     assert!(told[0].contains("reason=\"by-hand\""), "{log}");
 }
 
-/// `/dev/full` opens, and takes nothing.
+/// `/dev/full` can be opened, but takes nothing.
 #[test]
 fn a_decision_log_that_takes_nothing_is_told_of_at_the_first_decision() {
     let folder = Folder::new();
     let daemon =
         folder.serve_config("[policy]\nname = \"static-alloc\"\nlog_file = \"/dev/full\"\n");
-    folder.ask(&["tenants", "add", "guest"]);
-    let begun = Instant::now();
+    folder.sublet_ok(&["tenants", "add", "guest"]);
     let explain = ["policy", "explain", "--tenant", "guest"];
-    while !text(&folder.sublet(&explain).stdout).contains("static-alloc") {
-        assert!(
-            begun.elapsed() < Duration::from_secs(10),
-            "nothing is decided"
-        );
-        thread::sleep(Duration::from_millis(100));
-    }
+    wait_until("something is decided", || {
+        text(&folder.sublet(&explain).stdout).contains("static-alloc")
+    });
     let (code, log) = daemon.end();
     assert_eq!(code, Some(0), "{log}");
     let told: Vec<&str> = log
@@ -163,20 +159,16 @@ fn a_decision_log_that_takes_nothing_is_told_of_at_the_first_decision() {
 fn what_was_decided_about_a_tenant_is_told_when_it_is_gone() {
     let folder = Folder::new();
     let _daemon = folder.serve_config("[policy]\nname = \"static-alloc\"\n");
-    folder.ask(&["tenants", "add", "guest"]);
+    folder.sublet_ok(&["tenants", "add", "guest"]);
     let explain = |name| folder.sublet(&["policy", "explain", "--tenant", name]);
     let told = |name| String::from_utf8_lossy(&explain(name).stdout).into_owned();
-    let begun = Instant::now();
-    while !told("guest").contains("static-alloc") {
-        assert!(begun.elapsed() < Duration::from_secs(10), "nothing is told");
-        thread::sleep(Duration::from_millis(100));
-    }
-    folder.ask(&["tenants", "remove", "guest"]);
+    wait_until("it is told", || told("guest").contains("static-alloc"));
+    folder.sublet_ok(&["tenants", "remove", "guest"]);
     assert!(told("guest").contains("static-alloc"), "{}", told("guest"));
     assert!(!explain("nobody").status.success());
 }
 
-/// Kept, for a while only, with another knob only, and not once it is again what the config says.
+/// Kept, or for a while only, or with another knob only. It is not shown once it is again what the config says.
 #[test]
 fn a_policy_that_is_not_the_configs_is_shown_as_changed() {
     let folder = Folder::new();
@@ -184,8 +176,8 @@ fn a_policy_that_is_not_the_configs_is_shown_as_changed() {
     let listen = format!("[tenants.web]\nlisten = [\"ring:{}\"]\n", ring.display());
     let _daemon = folder.serve_config(&listen);
     let set = |said: &[&str]| {
-        folder.ask(&[&["policy", "set"], said].concat());
-        let page = folder.ask(&["status"]);
+        folder.sublet_ok(&[&["policy", "set"], said].concat());
+        let page = folder.sublet_ok(&["status"]);
         let line = page.lines().find(|line| line.contains("policy is "));
         line.map_or(String::new(), str::to_owned)
     };

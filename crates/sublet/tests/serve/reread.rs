@@ -1,4 +1,4 @@
-//! SIGHUP: which files are read anew, which are refused, and that the config is not among them.
+//! SIGHUP: which files are read again, which are refused, and that the config is not among them.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn certify(folder: &Folder, name: &str) {
     folder.write(&format!("{name}.key"), &pair.signing_key.serialize_pem());
 }
 
-/// The files that the log names behind a word.
+/// The files that the log names after a word.
 fn files<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
     let summary = log.lines().rfind(|line| line.contains("were read anew"));
     let said = summary.and_then(|line| line.split(&format!(" {word}=\"")).nth(1));

@@ -1,8 +1,8 @@
-//! Save files, by the command: out of one daemon, into another.
+//! Save files, through the command: out of one daemon and into another.
 
 use std::path::Path;
 
-use sublet_client::ring::{Client, Get, Key, Put, Refusal};
+use sublet_client::ring::{Client, GetOutcome, Key, PutOutcome, Refusal};
 use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags, PoolId};
 
 use crate::daemon::{Daemon, Folder, text};
@@ -15,7 +15,7 @@ const PERSISTENT: PoolFlags = PoolFlags {
 
 const PAGES: u32 = 700;
 
-/// A daemon whose tenant `web` has a ring and a spill folder; `bare` has only a ring, `wiki` has none.
+/// Starts a daemon whose tenant `web` has a ring and a spill folder. `bare` has only a ring, `wiki` has none.
 fn start(folder: &Folder) -> Daemon {
     start_with(folder, "8MiB")
 }
@@ -52,12 +52,12 @@ fn with_pages(folder: &Folder) -> (Client, PoolId) {
     let pool = client.create_pool(PERSISTENT, None).expect("a pool");
     for index in 0..PAGES {
         let put = client.put(key(pool, index), &page(index));
-        assert_eq!(put, Ok(Put::Stored));
+        assert_eq!(put, Ok(PutOutcome::Stored));
     }
     (client, pool)
 }
 
-/// `sublet …`, which must fail with this exit code; what it said.
+/// Runs `sublet …`, which must fail with this exit code. Returns its message.
 fn refused(folder: &Folder, code: i32, args: &[&str]) -> String {
     let output = folder.sublet(args);
     let said = text(&output.stderr);
@@ -65,7 +65,7 @@ fn refused(folder: &Folder, code: i32, args: &[&str]) -> String {
     said
 }
 
-fn said(path: &Path) -> &str {
+fn path_text(path: &Path) -> &str {
     path.to_str().expect("text")
 }
 
@@ -74,21 +74,21 @@ fn pages_go_from_one_daemon_to_another() {
     let (from, to) = (Folder::new(), Folder::new());
     let _from = start(&from);
     let (mut client, pool) = with_pages(&from);
-    let frozen = from.ask(&["tenants", "freeze", "web"]);
+    let frozen = from.sublet_ok(&["tenants", "freeze", "web"]);
     assert!(frozen.contains("frozen: new pages are refused"), "{frozen}");
     let new = client.put(key(pool, PAGES), &page(PAGES));
-    assert_eq!(new, Ok(Put::Refused(Refusal::Frozen)));
+    assert_eq!(new, Ok(PutOutcome::Refused(Refusal::Frozen)));
     let file = from.path("web.save");
     let granted = ["--weight", "150", "--floor", "2MiB", "--ceiling", "40MiB"];
-    from.ask(&[&["tenants", "set", "web"][..], &granted].concat());
-    let saved = from.ask(&["tenants", "save", "web", said(&file)]);
+    from.sublet_ok(&[&["tenants", "set", "web"][..], &granted].concat());
+    let saved = from.sublet_ok(&["tenants", "save", "web", path_text(&file)]);
     assert!(saved.contains("700 pages of 1 pool saved in"), "{saved}");
-    from.ask(&["tenants", "thaw", "web"]);
+    from.sublet_ok(&["tenants", "thaw", "web"]);
     let new = client.put(key(pool, PAGES), &page(PAGES));
-    assert_eq!(new, Ok(Put::Stored), "it goes on after the save");
+    assert_eq!(new, Ok(PutOutcome::Stored), "it goes on after the save");
 
     let _to = start(&to);
-    let restored = to.ask(&["tenants", "restore", "web", said(&file), "--json"]);
+    let restored = to.sublet_ok(&["tenants", "restore", "web", path_text(&file), "--json"]);
     let report: serde_json::Value = serde_json::from_str(&restored).expect("JSON");
     assert_eq!(
         (&report["pools"], &report["pages"]),
@@ -107,18 +107,24 @@ fn pages_go_from_one_daemon_to_another() {
     let other = client.create_pool(PoolFlags::default(), None);
     let mut bytes = [0; 4096];
     let none = client.get(key(other.expect("a pool"), 1), &mut bytes);
-    assert_eq!(none, Ok(Get::Miss), "other flags, another pool");
+    assert_eq!(none, Ok(GetOutcome::Miss), "other flags, another pool");
     let pool = client.create_pool(PERSISTENT, None).expect("the pool");
     for index in 0..PAGES {
-        assert_eq!(client.get(key(pool, index), &mut bytes), Ok(Get::Hit));
+        assert_eq!(
+            client.get(key(pool, index), &mut bytes),
+            Ok(GetOutcome::Hit)
+        );
         assert_eq!(bytes, page(index));
     }
-    assert_eq!(client.get(key(pool, PAGES), &mut bytes), Ok(Get::Miss));
+    assert_eq!(
+        client.get(key(pool, PAGES), &mut bytes),
+        Ok(GetOutcome::Miss)
+    );
     let second = client.create_pool(PERSISTENT, None).expect("a new one");
-    assert_eq!(client.get(key(second, 0), &mut bytes), Ok(Get::Miss));
+    assert_eq!(client.get(key(second, 0), &mut bytes), Ok(GetOutcome::Miss));
 }
 
-/// What the file says is granted where nothing else is said, and only with its pages.
+/// The grants in the file apply if nothing else is said, and only with its pages.
 #[test]
 fn grants_are_restored_unless_they_are_to_be_kept() {
     let (from, to) = (Folder::new(), Folder::new());
@@ -126,32 +132,39 @@ fn grants_are_restored_unless_they_are_to_be_kept() {
     let _pages = with_pages(&from);
     let file = from.path("web.save");
     let set = ["tenants", "set", "web", "--weight", "150"];
-    from.ask(&[&set[..], &["--eviction", "s3fifo"]].concat());
-    from.ask(&["tenants", "save", "web", said(&file)]);
+    from.sublet_ok(&[&set[..], &["--eviction", "s3fifo"]].concat());
+    from.sublet_ok(&["tenants", "save", "web", path_text(&file)]);
     let _to = start(&to);
     let web = || {
         let web = "web".parse().expect("a name");
         to.admin().tenant(&web).expect("a status")
     };
     let weight = || web().weight.0;
-    to.ask(&["tenants", "set", "web", "--weight", "30"]);
+    to.sublet_ok(&["tenants", "set", "web", "--weight", "30"]);
     let bad = to.path("bad.save");
     std::fs::write(&bad, &std::fs::read(&file).expect("the file")[..5000]).expect("written");
-    refused(&to, 1, &["tenants", "restore", "web", said(&bad)]);
+    refused(&to, 1, &["tenants", "restore", "web", path_text(&bad)]);
     assert_eq!(weight(), 30, "nothing was restored");
-    to.ask(&["tenants", "restore", "web", said(&file), "--keep-grants"]);
+    to.sublet_ok(&[
+        "tenants",
+        "restore",
+        "web",
+        path_text(&file),
+        "--keep-grants",
+    ]);
     assert_eq!((weight(), web().eviction), (30, "auto".to_owned()));
-    to.ask(&["tenants", "discard", "web"]);
-    to.ask(&["tenants", "thaw", "web"]);
-    to.ask(&["tenants", "restore", "web", said(&file)]);
+    to.sublet_ok(&["tenants", "discard", "web"]);
+    to.sublet_ok(&["tenants", "thaw", "web"]);
+    to.sublet_ok(&["tenants", "restore", "web", path_text(&file)]);
     assert_eq!((weight(), web().eviction), (150, "s3fifo".to_owned()));
     assert!(
-        to.ask(&["status"])
+        to.sublet_ok(&["status"])
             .contains("web.eviction is s3fifo; the config says auto (kept)")
     );
 }
 
-/// A restore that fails when pages were made already leaves what was kept as it was, and what was not kept besides.
+/// A restore that fails after it made some pages leaves the grants as they were: those that are kept over a restart, and
+/// those that are not.
 #[test]
 fn a_restore_that_finds_no_place_grants_nothing() {
     let (from, to) = (Folder::new(), Folder::new());
@@ -159,14 +172,14 @@ fn a_restore_that_finds_no_place_grants_nothing() {
     let _pages = with_pages(&from);
     let file = from.path("web.save");
     let set = ["tenants", "set", "web", "--weight", "150"];
-    from.ask(&[&set[..], &["--eviction", "s3fifo"]].concat());
-    from.ask(&["tenants", "save", "web", said(&file)]);
+    from.sublet_ok(&[&set[..], &["--eviction", "s3fifo"]].concat());
+    from.sublet_ok(&["tenants", "save", "web", path_text(&file)]);
     let _to = start_with(&to, "2MiB");
-    to.ask(&["tenants", "set", "web", "--weight", "30"]);
-    to.ask(&["tenants", "set", "web", "--weight", "40", "--temporary"]);
+    to.sublet_ok(&["tenants", "set", "web", "--weight", "30"]);
+    to.sublet_ok(&["tenants", "set", "web", "--weight", "40", "--temporary"]);
     let live = || std::fs::read_to_string(to.path("state/live.toml")).expect("what is kept");
     let before = live();
-    let why = refused(&to, 1, &["tenants", "restore", "web", said(&file)]);
+    let why = refused(&to, 1, &["tenants", "restore", "web", path_text(&file)]);
     assert!(why.contains("spill"), "{why}");
     assert_eq!(live(), before);
     let web = "web".parse().expect("a name");
@@ -181,10 +194,10 @@ fn a_save_file_that_was_cut_or_changed_is_refused_and_harms_nothing() {
     let _daemon = start(&folder);
     let (mut client, pool) = with_pages(&folder);
     let file = folder.path("web.save");
-    folder.ask(&["tenants", "save", "web", said(&file)]);
+    folder.sublet_ok(&["tenants", "save", "web", path_text(&file)]);
     let good = std::fs::read(&file).expect("the file");
     let bad = folder.path("bad.save");
-    let restore = ["tenants", "restore", "web", said(&bad)];
+    let restore = ["tenants", "restore", "web", path_text(&bad)];
     for cut in [0, 7, 21, 50, 5000, good.len() - 1] {
         std::fs::write(&bad, &good[..cut]).expect("written");
         let why = refused(&folder, 1, &restore);
@@ -206,11 +219,14 @@ fn a_save_file_that_was_cut_or_changed_is_refused_and_harms_nothing() {
 
     let mut bytes = [0; 4096];
     for index in 0..PAGES {
-        assert_eq!(client.get(key(pool, index), &mut bytes), Ok(Get::Hit));
+        assert_eq!(
+            client.get(key(pool, index), &mut bytes),
+            Ok(GetOutcome::Hit)
+        );
         assert_eq!(bytes, page(index));
     }
     let second = client.create_pool(PERSISTENT, None).expect("a new one");
-    assert_eq!(client.get(key(second, 0), &mut bytes), Ok(Get::Miss));
+    assert_eq!(client.get(key(second, 0), &mut bytes), Ok(GetOutcome::Miss));
 }
 
 #[test]
@@ -219,10 +235,10 @@ fn what_cannot_be_saved_or_restored_says_what_to_do() {
     let _daemon = start(&folder);
     let (client, _) = with_pages(&folder);
     let file = folder.path("web.save");
-    let (file, none) = (said(&file), folder.path("none/x.save"));
+    let (file, none) = (path_text(&file), folder.path("none/x.save"));
     let part = folder.path("web.save.part");
     std::fs::write(&part, "of a daemon that was killed").expect("written");
-    let saved = folder.ask(&["tenants", "save", "web", file]);
+    let saved = folder.sublet_ok(&["tenants", "save", "web", file]);
     assert!(saved.contains("It was not frozen"), "{saved}");
     assert!(!part.exists(), "it became the file");
     let mode = std::os::unix::fs::PermissionsExt::mode(
@@ -233,7 +249,7 @@ fn what_cannot_be_saved_or_restored_says_what_to_do() {
     let why = refused(&folder, 1, &["tenants", "save", "web", file]);
     assert!(why.contains("exists already; name another"), "{why}");
     assert!(!part.exists());
-    let why = refused(&folder, 1, &["tenants", "save", "web", said(&none)]);
+    let why = refused(&folder, 1, &["tenants", "save", "web", path_text(&none)]);
     assert!(
         why.contains("cannot write") && why.contains("its state folder"),
         "{why}"
@@ -244,21 +260,21 @@ fn what_cannot_be_saved_or_restored_says_what_to_do() {
     assert!(why.contains("wiki has no ring"), "{why}");
     let why = refused(&folder, 1, &["tenants", "restore", "bare", file]);
     assert!(why.contains("bare has no spill folder"), "{why}");
-    let why = refused(&folder, 1, &["tenants", "restore", "web", said(&none)]);
+    let why = refused(&folder, 1, &["tenants", "restore", "web", path_text(&none)]);
     assert!(why.contains("cannot read"), "{why}");
     let why = refused(&folder, 1, &["tenants", "restore", "web", "/"]);
     assert!(why.contains("/ is no file"), "{why}");
     let (head, _) = folder.http("POST /v1/tenants/web/save", "{\"file\": \"x\"}");
     assert!(head.starts_with("HTTP/1.1 400"), "{head}");
 
-    folder.ask(&["tenants", "restore", "web", file]);
+    folder.sublet_ok(&["tenants", "restore", "web", file]);
     let why = refused(&folder, 1, &["tenants", "restore", "web", file]);
     assert!(
         why.contains("1 restored pools of tenant web still wait"),
         "{why}"
     );
-    folder.ask(&["tenants", "discard", "web"]);
-    folder.ask(&["tenants", "freeze", "web"]);
+    folder.sublet_ok(&["tenants", "discard", "web"]);
+    folder.sublet_ok(&["tenants", "freeze", "web"]);
     let why = refused(&folder, 1, &["tenants", "restore", "web", file]);
     assert!(why.contains("web is frozen"), "{why}");
     drop(client);

@@ -1,17 +1,16 @@
-//! What status says of the process's memory is what the kernel says, also where some of it is others' as well.
-
-use std::time::{Duration, Instant};
+//! The status of the process's memory agrees with the kernel, even if other processes share some of it.
 
 use sublet_client::messages::Status;
 use sublet_client::ring::{Client, Key, Shape};
 use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags};
 
 use crate::daemon::Folder;
+use crate::wait::wait_until;
 
-/// Rings of a tenant.
+/// The rings of a tenant.
 const RINGS: usize = 64;
 
-/// Page slots of each, in runs of as many as one has.
+/// The page slots of each ring, in runs as large as a ring may have.
 const SLOTS: u32 = 1024;
 const RUN: u32 = 64;
 
@@ -37,7 +36,7 @@ fn filled(folder: &Folder) -> Client {
     client
 }
 
-/// As docs/admin.md promises it.
+/// Whether the status agrees with the kernel as docs/admin.md promises.
 fn agrees(status: &Status) -> bool {
     let process = &status.daemon;
     let told = status.arena.held + process.overhead + process.shared;
@@ -59,17 +58,14 @@ fn what_rings_share_with_their_programs_is_told_apart() {
     let shared = with.daemon.shared - before.daemon.shared;
     assert!(shared >= rings, "{shared} of {rings}");
     assert!(agrees(&with), "{:?}", with.daemon);
-    let said = folder.ask(&["status"]);
+    let said = folder.sublet_ok(&["status"]);
     assert!(
         said.contains(" shared with rings' programs and guests"),
         "{said}"
     );
     drop(clients);
-    let until = Instant::now() + Duration::from_secs(20);
-    while folder.admin().status().expect("answered").daemon.shared
-        > before.daemon.shared + Bytes::mib(8)
-    {
-        assert!(Instant::now() < until, "the rings' memory stays");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the rings' memory is given back", || {
+        let shared = folder.admin().status().expect("answered").daemon.shared;
+        shared <= before.daemon.shared + Bytes::mib(8)
+    });
 }

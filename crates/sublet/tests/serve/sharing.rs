@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sublet_client::ring::{CallError, Client, Get, Key, Put};
+use sublet_client::ring::{CallError, Client, GetOutcome, Key, PutOutcome};
 use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
 use crate::daemon::Folder;
@@ -37,7 +37,7 @@ fn key(pool: PoolId) -> Key {
     }
 }
 
-/// Who is allowed by the config shares pages, and a tenant of its own is charged for them; nobody else comes in.
+/// Users that the config allows share pages, and a separate tenant is charged for them. Nobody else is admitted.
 #[test]
 fn tenants_that_may_share_a_pool_and_no_others() {
     let folder = Folder::new();
@@ -45,9 +45,9 @@ fn tenants_that_may_share_a_pool_and_no_others() {
     let (mut web, hers) = join(&folder.path("web.ring")).expect("allowed");
     let (mut api, his) = join(&folder.path("api.ring")).expect("allowed");
     let page = [7; 4096];
-    assert_eq!(web.put(key(hers), &page), Ok(Put::Stored));
+    assert_eq!(web.put(key(hers), &page), Ok(PutOutcome::Stored));
     let mut got = [0; 4096];
-    assert_eq!(api.get(key(his), &mut got), Ok(Get::Hit));
+    assert_eq!(api.get(key(his), &mut got), Ok(GetOutcome::Hit));
     assert_eq!(got, page);
     let denied = join(&folder.path("other.ring")).map(|_| ());
     let why = denied.expect_err("nobody allowed it").to_string();

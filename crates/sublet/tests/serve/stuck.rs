@@ -1,4 +1,4 @@
-//! A daemon that was killed while a file system that is frozen holds one of its threads in the kernel.
+//! A daemon is killed while a frozen file system holds one of its threads in the kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use crate::daemon::{Daemon, Folder, SUBLET, text};
 use crate::guest::Guest;
 use crate::keeper::signal;
+use crate::wait::wait_until;
 
-/// A file system in a file, which can be frozen. Thawed and gone with this.
+/// A file system in a file that can be frozen. It is thawed and removed when this is dropped.
 struct FileSystem(PathBuf);
 
 impl FileSystem {
-    /// Nothing where nobody may mount one.
+    /// Mounts it. `None` if the user may not mount one.
     fn mount(folder: &Folder) -> Option<FileSystem> {
         let (image, at) = (folder.write("fs.img", ""), folder.path("frozen"));
         let file = fs::File::options().write(true).open(&image).expect("there");
@@ -52,15 +53,7 @@ fn run(program: &str, words: &[&str], path: &Path) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
-        assert!(Instant::now() < until, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// What a daemon said that did not come to serve. One that serves is ended.
+/// The output of a daemon that did not come to serve. If it serves, the test ends it.
 fn output_of_who_ends(mut command: Command) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut daemon = command.spawn().expect("it runs");
@@ -76,7 +69,7 @@ fn output_of_who_ends(mut command: Command) -> Output {
     daemon.wait_with_output().expect("its output")
 }
 
-/// Whether a thread of the process waits in the kernel, and the process itself is in that state.
+/// Whether a thread of the process waits in the kernel, and the process itself is in `state`.
 fn is_in(pid: u32, state: &str) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
@@ -90,7 +83,7 @@ fn is_in(pid: u32, state: &str) -> bool {
     waits && is(PathBuf::from(format!("/proc/{pid}")), state)
 }
 
-/// A socket of each kind that a client can come to.
+/// A config with one socket of each kind that a client can connect to.
 fn sockets(folder: &Folder, image: &Path) -> String {
     fs::write(image, vec![0; 1 << 20]).expect("written");
     let at = |kind: &str| folder.path(&format!("{kind}.sock")).display().to_string();
@@ -115,14 +108,14 @@ fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() 
             folder.path("db.sock").display()
         )
     };
-    // Ended last, when it can.
+    // It ends last, when it can.
     let daemon;
     let Some(frozen) = FileSystem::mount(&folder) else {
         return;
     };
     let image = frozen.0.join("db.img");
     fs::write(&image, vec![0; 1 << 20]).expect("written");
-    // Called otherwise, with nothing to keep in its state folder, and with a socket of each kind.
+    // It has another name, nothing to keep in its state folder, and one socket of each kind.
     let program = folder.path("lender");
     fs::copy(SUBLET, &program).expect("copied");
     let all = config(&folder, &image) + &sockets(&folder, &folder.path("plain.img"));
@@ -133,7 +126,7 @@ fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() 
     daemon = Daemon::start(renamed);
     frozen.freeze();
     let mut guest = Guest::of(&folder.path("db.sock"), "db");
-    guest.ask_to_write(3, 3);
+    guest.send_write(3, 3);
     wait_until("it waits in the kernel", || is_in(daemon.pid(), "S"));
     signal("-9", &daemon.pid().to_string());
     wait_until("it cannot end", || is_in(daemon.pid(), "Z"));
@@ -146,7 +139,7 @@ fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() 
         assert!(said.contains(&named) && said.contains("db.img"), "{said}");
         said
     };
-    // The same state folder, or the same socket, or the same backing.
+    // It has the same state folder, the same socket, or the same backing.
     let same_state = refused(other.command_with(&folder.path("state"), &[]));
     assert!(same_state.contains("the state folder"), "{same_state}");
     let file = folder.path("sublet.toml").display().to_string();

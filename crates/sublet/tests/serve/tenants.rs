@@ -1,7 +1,7 @@
 //! Tenants, as their owner adds and removes them.
 
-use sublet_client::messages::Lasts;
-use sublet_types::EvictionKind;
+use sublet_client::messages::ChangeLifetime;
+use sublet_types::{EvictionKind, GetMode};
 
 use crate::daemon::{Folder, text};
 
@@ -14,35 +14,38 @@ fn names(folder: &Folder) -> Vec<String> {
 fn a_tenant_that_was_added_is_there_after_a_restart_until_it_is_removed() {
     let folder = Folder::new();
     let daemon = folder.serve();
-    let said = folder.ask(&["tenants", "add", "vm", "--weight", "7", "--ceiling", "8MiB"]);
+    let said = folder.sublet_ok(&["tenants", "add", "vm", "--weight", "7", "--ceiling", "8MiB"]);
     let usual = EvictionKind::default();
-    let ruling = usual.ruling(false);
+    let ruling = usual.effective(GetMode::Exclusive);
     assert_eq!(
         said,
         format!("vm: weight 7, floor none, ceiling 8.00 MiB, eviction {usual} ({ruling})\n")
     );
-    folder.ask(&["tenants", "add", "brief", "--temporary"]);
+    folder.sublet_ok(&["tenants", "add", "brief", "--temporary"]);
     assert_eq!(names(&folder), ["default", "vm", "brief"]);
-    let status = folder.ask(&["status"]);
+    let status = folder.sublet_ok(&["status"]);
     for said in [
         "tenants.vm is added; the config says none (kept)\n",
         "tenants.brief is added; the config says none (until restart)\n",
     ] {
         assert!(status.contains(said), "{said} in {status}");
     }
-    folder.ask(&["tenants", "remove", "vm", "--temporary"]);
-    let status = folder.ask(&["status"]);
+    folder.sublet_ok(&["tenants", "remove", "vm", "--temporary"]);
+    let status = folder.sublet_ok(&["status"]);
     let said = "tenants.vm is removed; the config says none (until restart)\n";
     assert!(status.contains(said), "{status}");
-    folder.ask(&["tenants", "add", "vm", "--weight", "7"]);
-    folder.ask(&["tenants", "set", "vm", "--weight", "9"]);
+    folder.sublet_ok(&["tenants", "add", "vm", "--weight", "7"]);
+    folder.sublet_ok(&["tenants", "set", "vm", "--weight", "9"]);
     drop(daemon);
 
     let again = folder.serve();
     let vm = folder.admin().tenant(&"vm".parse().expect("a name"));
     assert_eq!(vm.expect("there").weight.0, 9);
     assert_eq!(names(&folder).len(), 2);
-    assert_eq!(folder.ask(&["tenants", "remove", "vm"]), "vm: removed\n");
+    assert_eq!(
+        folder.sublet_ok(&["tenants", "remove", "vm"]),
+        "vm: removed\n"
+    );
     assert_eq!(names(&folder), ["default"]);
     drop(again);
 
@@ -50,8 +53,8 @@ fn a_tenant_that_was_added_is_there_after_a_restart_until_it_is_removed() {
     assert_eq!(names(&folder), ["default"]);
 }
 
-/// 1,024 at a time, and any number in a daemon's life.
-/// The daemon writes more lines than a pipe holds, and nobody reads them.
+/// There are 1,024 names at a time, and any number over a daemon's life. The daemon writes more lines than a pipe
+/// holds, and nobody reads them.
 #[test]
 fn names_that_are_gone_leave_room_for_others() {
     let folder = Folder::new();
@@ -64,7 +67,7 @@ fn names_that_are_gone_leave_room_for_others() {
         if n < 1028 {
             let name = format!("t{n}").parse().expect("a name");
             admin
-                .remove_tenant(&name, Lasts::UntilRestart)
+                .remove_tenant(&name, ChangeLifetime::UntilRestart)
                 .expect("removed");
         }
     }
@@ -77,13 +80,13 @@ fn names_that_are_gone_leave_room_for_others() {
 fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
     let folder = Folder::new();
     let _daemon = folder.serve();
-    folder.ask(&["tenants", "add", "vm"]);
+    folder.sublet_ok(&["tenants", "add", "vm"]);
     let place = format!("unix:{}", folder.path("s.sock").display());
-    folder.ask(&[
+    folder.sublet_ok(&[
         "disk", "add", "s", "--tenant", "vm", "--kind", "swap", "--size", "1MiB", "--listen",
         &place,
     ]);
-    folder.ask(&["tenants", "set", "vm", "--floor", "40MiB"]);
+    folder.sublet_ok(&["tenants", "set", "vm", "--floor", "40MiB"]);
     let refused: [(&[&str], &str); 9] = [
         (&["tenants", "remove", "vm"], "it has disks: s"),
         (&["tenants", "remove", "default"], "it listens at unix:"),
@@ -127,13 +130,14 @@ fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
         assert!(text(&output.stderr).contains(expected), "{output:?}");
     }
     assert_eq!(names(&folder), ["default", "vm"]);
-    folder.ask(&["disk", "remove", "s"]);
-    folder.ask(&["tenants", "remove", "vm"]);
-    folder.ask(&["tenants", "add", "vm", "--weight", "3"]);
+    folder.sublet_ok(&["disk", "remove", "s"]);
+    folder.sublet_ok(&["tenants", "remove", "vm"]);
+    folder.sublet_ok(&["tenants", "add", "vm", "--weight", "3"]);
     assert_eq!(names(&folder), ["default", "vm"]);
 }
 
-/// At once and after a restart, until the config's word is said again; `--temporary` is forgotten.
+/// The change holds at once and after a restart, until the user returns to the config's word. `--temporary` is
+/// forgotten.
 #[test]
 fn an_eviction_is_changed_live_and_kept() {
     const CONFIG: &str = "[tenants.web]\nlisten = [\"tcp:127.0.0.1:0\"]\neviction = \"lru\"\n";
@@ -144,15 +148,15 @@ fn an_eviction_is_changed_live_and_kept() {
         tenant.expect("there").eviction
     };
     assert_eq!(eviction("web"), "lru");
-    let said = folder.ask(&["tenants", "set", "web", "--eviction", "s3fifo"]);
+    let said = folder.sublet_ok(&["tenants", "set", "web", "--eviction", "s3fifo"]);
     assert_eq!(
         said,
         "web: weight 100, floor none, ceiling none, eviction s3fifo\n"
     );
-    let said = folder.ask(&["tenants", "add", "vm", "--eviction", "lrfu"]);
+    let said = folder.sublet_ok(&["tenants", "add", "vm", "--eviction", "lrfu"]);
     assert!(said.ends_with(", eviction lrfu\n"), "{said}");
-    folder.ask(&["tenants", "set", "vm", "--eviction", "file", "--temporary"]);
-    let status = folder.ask(&["status"]);
+    folder.sublet_ok(&["tenants", "set", "vm", "--eviction", "file", "--temporary"]);
+    let status = folder.sublet_ok(&["status"]);
     let changed = "tenants.web.eviction is s3fifo; the config says lru (kept)\n";
     assert!(status.contains(changed), "{status}");
     assert_eq!(eviction("vm"), "file");
@@ -161,10 +165,14 @@ fn an_eviction_is_changed_live_and_kept() {
     let _again = folder.serve_config(CONFIG);
     assert_eq!(eviction("web"), "s3fifo");
     assert_eq!(eviction("vm"), "lrfu");
-    let said = folder.ask(&["tenants", "set", "vm", "--eviction", "auto"]);
+    let said = folder.sublet_ok(&["tenants", "set", "vm", "--eviction", "auto"]);
     assert!(said.ends_with(", eviction auto (adaptive-mq)\n"), "{said}");
-    folder.ask(&["tenants", "set", "web", "--eviction", "lru"]);
-    assert!(!folder.ask(&["status"]).contains("tenants.web.eviction"));
+    folder.sublet_ok(&["tenants", "set", "web", "--eviction", "lru"]);
+    assert!(
+        !folder
+            .sublet_ok(&["status"])
+            .contains("tenants.web.eviction")
+    );
 
     let output = folder.sublet(&["tenants", "set", "web", "--eviction", "s3fofi"]);
     let said = text(&output.stderr);
@@ -179,14 +187,14 @@ fn an_eviction_is_changed_live_and_kept() {
     assert_eq!(eviction("web"), "lru");
 }
 
-/// Each was granted while the other did not hold; both come back, and the daemon with them.
+/// Each floor was granted while the other did not hold. Both come back, and the daemon with them.
 #[test]
 fn floors_that_do_not_fit_together_keep_no_daemon_from_starting() {
     let folder = Folder::new();
     let daemon = folder.serve();
-    folder.ask(&["tenants", "add", "a", "--floor", "40MiB"]);
-    folder.ask(&["tenants", "set", "a", "--floor", "none", "--temporary"]);
-    folder.ask(&["tenants", "add", "b", "--floor", "40MiB"]);
+    folder.sublet_ok(&["tenants", "add", "a", "--floor", "40MiB"]);
+    folder.sublet_ok(&["tenants", "set", "a", "--floor", "none", "--temporary"]);
+    folder.sublet_ok(&["tenants", "add", "b", "--floor", "40MiB"]);
     assert_eq!(daemon.end().0, Some(0));
     let again = folder.serve();
     assert_eq!(names(&folder), ["a", "b", "default"]);

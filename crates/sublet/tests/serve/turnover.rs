@@ -1,4 +1,4 @@
-//! Disks that come and go leave nothing in the daemon.
+//! Disks that come and go leave nothing behind in the daemon.
 
 use std::fs;
 
@@ -10,15 +10,15 @@ use crate::guest::Guest;
 /// Threads and connections of the admin interface, which come and go.
 const SLACK: usize = 8;
 
-/// What the process has.
+/// The resources of the process.
 #[derive(Debug)]
-struct Possessions {
+struct DaemonResources {
     threads: usize,
     files: usize,
     resident_kib: u64,
 }
 
-fn possessions(daemon: &Daemon) -> Possessions {
+fn resources(daemon: &Daemon) -> DaemonResources {
     let proc = format!("/proc/{}", daemon.pid());
     let count = |what: &str| {
         fs::read_dir(format!("{proc}/{what}"))
@@ -28,15 +28,15 @@ fn possessions(daemon: &Daemon) -> Possessions {
     let status = fs::read_to_string(format!("{proc}/status")).expect("Linux");
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let resident = resident.and_then(|kib| kib.split_whitespace().next()?.parse().ok());
-    Possessions {
+    DaemonResources {
         threads: count("task"),
         files: count("fd"),
         resident_kib: resident.expect("a size"),
     }
 }
 
-/// A disk and a swap disk come, a guest writes to each, and they go.
-fn turn(folder: &Folder, round: u32) {
+/// Adds a disk and a swap disk. A guest writes to each, and they are removed.
+fn run_round(folder: &Folder, round: u32) {
     for kind in ["disk", "swap"] {
         let name = format!("{kind}{round}");
         let socket = folder.path("disk.sock");
@@ -72,10 +72,10 @@ fn a_daemon_is_as_large_after_three_hundred_disks_as_after_thirty() {
         folder.path("vm"),
         folder.path("web.sock").display()
     ));
-    (0..15).for_each(|round| turn(&folder, round));
-    let before = possessions(&daemon);
-    (15..150).for_each(|round| turn(&folder, round));
-    let after = possessions(&daemon);
+    (0..15).for_each(|round| run_round(&folder, round));
+    let before = resources(&daemon);
+    (15..150).for_each(|round| run_round(&folder, round));
+    let after = resources(&daemon);
     let is_as_before = |after: usize, before: usize| after <= before + SLACK;
     assert!(
         is_as_before(after.threads, before.threads),

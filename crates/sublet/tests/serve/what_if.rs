@@ -1,16 +1,15 @@
-//! What would be with other memory, for more hits, or under another policy: asked of a daemon whose tenants are known.
+//! What-if questions about other memory, more hits or another policy, to a daemon whose tenants are known.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use sublet_client::messages::{AskWhatIf, WhatIf, WhatIfTenant};
+use sublet_client::messages::{WhatIf, WhatIfQuery, WhatIfTenant};
 use sublet_client::ring::{Client, Key};
 use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags, PoolId};
 
 use crate::daemon::{Daemon, Folder, text};
+use crate::wait::wait_for;
 
 /// One client of a ring.
 struct Tenant {
@@ -26,7 +25,7 @@ impl Tenant {
         Tenant { client, pool }
     }
 
-    /// Asks for so many MiB of pages in order, and puts them all.
+    /// Asks for `mib` MiB of pages in order, and puts them all.
     fn read_through(&mut self, begin: u64, mib: u64) {
         for object in begin..begin + mib * 4 {
             let key = Key {
@@ -41,7 +40,7 @@ impl Tenant {
     }
 }
 
-/// A daemon with 64 MiB for web, who goes round and round 40 MiB, and db, who reads everything once.
+/// Starts a daemon with 64 MiB for two tenants: web goes round and round 40 MiB, and db reads everything once.
 fn of_a_loop_and_a_scan(folder: &Folder) -> (Daemon, [Tenant; 2]) {
     let ring = |name: &str| folder.path(&format!("{name}.ring"));
     let table = |name: &str| {
@@ -60,17 +59,12 @@ fn of_a_loop_and_a_scan(folder: &Folder) -> (Daemon, [Tenant; 2]) {
     (daemon, [web, db])
 }
 
-/// The answer as soon as it suits: the manager looks once a second.
-fn once(folder: &Folder, asked: &AskWhatIf, suits: impl Fn(&WhatIf) -> bool) -> WhatIf {
-    let begun = Instant::now();
-    loop {
-        let told = folder.admin().what_if(asked);
-        match told {
-            Ok(told) if suits(&told) => return told,
-            told => assert!(begun.elapsed() < Duration::from_secs(20), "{told:?}"),
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
+/// The answer as soon as `suits` accepts it: the manager looks once per second.
+fn once(folder: &Folder, asked: &WhatIfQuery, suits: impl Fn(&WhatIf) -> bool) -> WhatIf {
+    wait_for(|| match folder.admin().what_if(asked) {
+        Ok(told) if suits(&told) => Ok(told),
+        told => Err(format!("{told:?}")),
+    })
 }
 
 fn of<'a>(told: &'a WhatIf, name: &str) -> &'a WhatIfTenant {
@@ -96,10 +90,10 @@ fn adds_up(told: &WhatIf) {
 fn what_a_loop_needs_whom_it_costs_and_what_cannot_be() {
     let folder = Folder::new();
     let _daemon = of_a_loop_and_a_scan(&folder);
-    let asked = AskWhatIf {
+    let asked = WhatIfQuery {
         tenant: Some("web".to_owned()),
         hits: Some(0.5),
-        ..AskWhatIf::default()
+        ..WhatIfQuery::default()
     };
     let mib = |bytes: Bytes| bytes.0 as f64 / f64::from(1 << 20);
     let suits = |told: &WhatIf| mib(of(told, "web").memory_after) > 36.0;
@@ -144,8 +138,8 @@ fn what_a_loop_needs_whom_it_costs_and_what_cannot_be() {
         &["--memory", "1GiB"],
         "if all others fell to their floors it could have ",
     );
-    folder.ask(&["tenants", "set", "web", "--ceiling", "20MiB", "--temporary"]);
-    folder.ask(&["policy", "set", "weights", "--temporary"]); // whoever sets a policy has the manager look
+    folder.sublet_ok(&["tenants", "set", "web", "--ceiling", "20MiB", "--temporary"]);
+    folder.sublet_ok(&["policy", "set", "weights", "--temporary"]); // whoever sets a policy has the manager look
     refused(
         &["--hits", "50%"],
         "and its ceiling is 20.0 MiB: with that at most ",
@@ -184,10 +178,10 @@ fn what_a_tenant_of_items_needs_is_weighed_by_their_bytes() {
     let place = folder.path("web.sock");
     let listen = format!("[tenants.web]\nlisten = [\"unix:{}\"]\n", place.display());
     let _daemon = folder.serve_config(&listen);
-    let asked = AskWhatIf {
+    let asked = WhatIfQuery {
         tenant: Some("web".to_owned()),
         hits: Some(0.5),
-        ..AskWhatIf::default()
+        ..WhatIfQuery::default()
     };
     let stream = UnixStream::connect(&place).expect("let in");
     let mut stream = BufReader::new(stream);
@@ -208,10 +202,10 @@ fn what_a_tenant_of_items_needs_is_weighed_by_their_bytes() {
 fn a_policy_is_replayed_beside_the_one_in_force() {
     let folder = Folder::new();
     let _daemon = of_a_loop_and_a_scan(&folder);
-    let asked = AskWhatIf {
+    let asked = WhatIfQuery {
         policy: Some("mrc".to_owned()),
         knobs: Some("floor=10".to_owned()),
-        ..AskWhatIf::default()
+        ..WhatIfQuery::default()
     };
     let told = once(&folder, &asked, |told| told.hits_after > Some(0.25));
     assert_eq!(
@@ -221,14 +215,14 @@ fn a_policy_is_replayed_beside_the_one_in_force() {
     assert!(told.hits_after > told.hits_before, "{told:?}");
     assert!(of(&told, "web").hits_after > Some(0.5), "{told:?}");
     adds_up(&told);
-    let same = AskWhatIf {
+    let same = WhatIfQuery {
         policy: Some("weights".to_owned()),
-        ..AskWhatIf::default()
+        ..WhatIfQuery::default()
     };
     let same = folder.admin().what_if(&same).expect("answered");
     assert_eq!(same.hits_before, same.hits_after, "one model: {same:?}");
 
-    let page = folder.ask(&["policy", "what-if", "--policy", "mrc", "floor=10"]);
+    let page = folder.sublet_ok(&["policy", "what-if", "--policy", "mrc", "floor=10"]);
     assert!(
         page.contains("mrc instead of weights, which decides now"),
         "{page}"

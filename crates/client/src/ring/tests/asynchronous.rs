@@ -1,11 +1,11 @@
-//! The handle that many tasks share.
+//! The client that many tasks share.
 
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
-use super::daemon::{Daemon, Mood};
+use super::daemon::{Behavior, Daemon};
 use crate::ring::{
-    AsyncClient, BatchError, CallError, Farewell, Fault, Get, Key, Put, Refusal, SHAPE, Shape,
-    Ticket,
+    AsyncClient, BatchError, CallError, CloseReason, DEFAULT_SHAPE, Fault, GetOutcome, Key,
+    PutOutcome, Refusal, Shape, Ticket,
 };
 
 fn key(pool: PoolId, object: u64, index: u32) -> Key {
@@ -26,9 +26,11 @@ fn run(work: impl Future<Output = ()>) {
 #[test]
 fn many_tasks_share_a_small_ring() {
     let small = Shape::new(4, 6).expect("a fine shape");
-    let daemon = Daemon::start(small, Mood::Willing);
+    let daemon = Daemon::start(small, Behavior::Willing);
     run(async {
-        let client = AsyncClient::connect(daemon.path()).await.expect("let in");
+        let client = AsyncClient::connect(daemon.path())
+            .await
+            .expect("connected");
         let pool = client.create_pool(PoolFlags::default(), None).await;
         let pool = pool.expect("a pool");
         let mut tasks = tokio::task::JoinSet::new();
@@ -56,9 +58,11 @@ fn many_tasks_share_a_small_ring() {
 #[test]
 fn batches_share_a_ring_with_others() {
     let small = Shape::new(8, 6).expect("a fine shape");
-    let daemon = Daemon::start(small, Mood::Willing);
+    let daemon = Daemon::start(small, Behavior::Willing);
     run(async {
-        let client = AsyncClient::connect(daemon.path()).await.expect("let in");
+        let client = AsyncClient::connect(daemon.path())
+            .await
+            .expect("connected");
         let pool = client.create_pool(PoolFlags::default(), None).await;
         let pool = pool.expect("a pool");
         let mut tasks = tokio::task::JoinSet::new();
@@ -79,7 +83,7 @@ fn batches_share_a_ring_with_others() {
                             .expect("put");
                         let mut page = [0; 4096];
                         let got = client.get(key(pool, object, n), &mut page).await;
-                        assert_eq!((got, page), (Ok(Get::Hit), filled));
+                        assert_eq!((got, page), (Ok(GetOutcome::Hit), filled));
                     }
                 }),
             };
@@ -90,7 +94,7 @@ fn batches_share_a_ring_with_others() {
     });
 }
 
-/// Puts five pages in runs, flushes one, then gets them and one that was never there.
+/// Puts five pages in runs, and flushes one. Then gets them, and one that was never there.
 async fn whole_ring_there_and_back(client: &AsyncClient, pool: PoolId, object: u64, n: u32) {
     let mut batch = client.batch();
     let (first, pages) = batch.put_run(key(pool, object, 0), 4).expect("room");
@@ -102,7 +106,7 @@ async fn whole_ring_there_and_back(client: &AsyncClient, pool: PoolId, object: u
     let flush = batch.flush_page(key(pool, object, 2)).expect("room");
     let answers = batch.run().await.expect("answered");
     assert_eq!(answers.run(first).map(|run| run.bits()), Ok(15));
-    assert_eq!(answers.put(second), Ok(Put::Stored));
+    assert_eq!(answers.put(second), Ok(PutOutcome::Stored));
     assert_eq!(answers.run(flush).map(|_| ()), Ok(()));
     assert_eq!(answers.page(second), None, "a put has no page to read");
 
@@ -116,16 +120,18 @@ async fn whole_ring_there_and_back(client: &AsyncClient, pool: PoolId, object: u
         assert_eq!(page, Some(&[index as u8 + n as u8; 4096]));
     }
     assert_eq!(answers.page_of_run(all, 2), None, "it was flushed");
-    assert_eq!(answers.get(never), Ok(Get::Miss));
+    assert_eq!(answers.get(never), Ok(GetOutcome::Miss));
     assert_eq!(answers.page(never), None);
 }
 
 #[test]
 fn a_batch_has_an_end_and_tells_what_was_wrong_by_itself() {
     let small = Shape::new(4, 6).expect("a fine shape");
-    let daemon = Daemon::start(small, Mood::Willing);
+    let daemon = Daemon::start(small, Behavior::Willing);
     run(async {
-        let client = AsyncClient::connect(daemon.path()).await.expect("let in");
+        let client = AsyncClient::connect(daemon.path())
+            .await
+            .expect("connected");
         let pool = client.create_pool(PoolFlags::default(), None).await;
         let pool = pool.expect("a pool");
         let mut batch = client.batch();
@@ -149,8 +155,8 @@ fn a_batch_has_an_end_and_tells_what_was_wrong_by_itself() {
         let (stored, _) = batch.put(key(pool, 1, 0)).expect("room");
         let answers = batch.run().await.expect("answered");
         let why = Refusal::NoMemory;
-        assert_eq!(answers.put(refused), Ok(Put::Refused(why)));
-        assert_eq!(answers.put(stored), Ok(Put::Stored));
+        assert_eq!(answers.put(refused), Ok(PutOutcome::Refused(why)));
+        assert_eq!(answers.put(stored), Ok(PutOutcome::Stored));
         let stranger = answers.get(Ticket::at(7));
         assert_eq!(stranger, Err(CallError::Faulty(Fault::Run)));
         let none = client.batch().run().await.expect("nothing to do");
@@ -161,9 +167,11 @@ fn a_batch_has_an_end_and_tells_what_was_wrong_by_itself() {
 #[test]
 fn a_batch_that_is_dropped_leaves_nothing_behind() {
     let small = Shape::new(4, 4).expect("a fine shape");
-    let daemon = Daemon::start(small, Mood::Willing);
+    let daemon = Daemon::start(small, Behavior::Willing);
     run(async {
-        let client = AsyncClient::connect(daemon.path()).await.expect("let in");
+        let client = AsyncClient::connect(daemon.path())
+            .await
+            .expect("connected");
         let pool = client.create_pool(PoolFlags::default(), None).await;
         let pool = pool.expect("a pool");
         for n in 0..100 {
@@ -189,9 +197,11 @@ async fn whole_run(client: &AsyncClient, first: Key) {
 #[test]
 fn futures_that_are_dropped_leave_nothing_behind() {
     let small = Shape::new(4, 2).expect("a fine shape");
-    let daemon = Daemon::start(small, Mood::Willing);
+    let daemon = Daemon::start(small, Behavior::Willing);
     run(async {
-        let client = AsyncClient::connect(daemon.path()).await.expect("let in");
+        let client = AsyncClient::connect(daemon.path())
+            .await
+            .expect("connected");
         let pool = client.create_pool(PoolFlags::default(), None).await;
         let pool = pool.expect("a pool");
         for n in 0..200 {
@@ -205,10 +215,13 @@ fn futures_that_are_dropped_leave_nothing_behind() {
         }
         assert_eq!(
             client.put(key(pool, 2, 0), &[2; 4096]).await,
-            Ok(Put::Stored)
+            Ok(PutOutcome::Stored)
         );
         let mut page = [0; 4096];
-        assert_eq!(client.get(key(pool, 2, 0), &mut page).await, Ok(Get::Hit));
+        assert_eq!(
+            client.get(key(pool, 2, 0), &mut page).await,
+            Ok(GetOutcome::Hit)
+        );
         assert_eq!(page, [2; 4096]);
         client.flush_page(key(pool, 2, 0)).await.expect("flushed");
         client
@@ -220,12 +233,14 @@ fn futures_that_are_dropped_leave_nothing_behind() {
 
 #[test]
 fn all_who_wait_hear_the_farewell() {
-    let daemon = Daemon::start(SHAPE, Mood::Leaving(1));
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Leaving(1));
     run(async {
-        let client = AsyncClient::connect(daemon.path()).await.expect("let in");
+        let client = AsyncClient::connect(daemon.path())
+            .await
+            .expect("connected");
         let pool = client.create_pool(PoolFlags::default(), None).await;
         let pool = pool.expect("a pool");
-        let over = Err(CallError::Gone(Farewell::Stopping));
+        let over = Err(CallError::Gone(CloseReason::Stopping));
         let (first, second) = tokio::join!(
             client.flush_page(key(pool, 1, 1)),
             client.flush_object(pool, ObjectId(1))

@@ -10,14 +10,14 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::ring::layout::{Completion, Fault, Opcode, Outcome, Refusal, Submission};
-use crate::ring::{Bell, DaemonEnd, Farewell, Page, Shape, Sleep, hello};
+use crate::ring::{CloseReason, DaemonEnd, Page, Shape, SleepAttempt, Wakeup, hello};
 
-/// What the daemon does on purpose.
+/// How the daemon behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
-    /// All that is asked.
+pub(crate) enum Behavior {
+    /// It does everything that is asked.
     Willing,
-    /// Hangs up with a word after so many requests.
+    /// It closes the connection with a reason after so many requests.
     Leaving(u32),
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Serves one connection.
-    pub(crate) fn start(most: Shape, mood: Mood) -> Daemon {
+    pub(crate) fn start(most: Shape, behavior: Behavior) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join("ring")).expect("a socket");
         let thread = std::thread::spawn(move || {
             let (socket, _) = listener.accept().expect("a client");
-            serve(socket, most, mood);
+            serve(socket, most, behavior);
         });
         Daemon {
             folder,
@@ -46,7 +46,7 @@ impl Daemon {
     }
 }
 
-/// Its client must be gone by then.
+/// The client must be gone by then.
 impl Drop for Daemon {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
@@ -55,41 +55,41 @@ impl Drop for Daemon {
     }
 }
 
-fn serve(mut socket: UnixStream, most: Shape, mood: Mood) {
+fn serve(mut socket: UnixStream, most: Shape, behavior: Behavior) {
     let mut hello = [0; hello::HELLO_BYTES];
     socket.read_exact(&mut hello).expect("a greeting");
     let wish = match hello::Hello::of(&hello) {
         Ok(hello) => hello.wish,
-        Err(rejection) => return hello::turn_away(&socket, rejection).expect("turned away"),
+        Err(rejection) => return hello::reject(&socket, rejection).expect("rejected"),
     };
     let (mut end, memory) = DaemonEnd::create(wish.within(most)).expect("a ring");
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a bell");
-    hello::let_in(&socket, end.shape(), memory.as_fd(), bell.as_fd()).expect("let in");
+    let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd");
+    hello::accept(&socket, end.shape(), memory.as_fd(), doorbell.as_fd()).expect("accepted");
     let mut pages = HashMap::new();
     let mut taken = 0;
     loop {
-        while let Some(submission) = end.take().expect("honest clients only") {
+        while let Some(submission) = end.dequeue().expect("honest clients only") {
             end.complete(&answer(&end, &mut pages, &submission));
             taken += 1;
         }
-        if end.publish() == Bell::Ring {
-            hello::ring(&socket);
+        if end.publish() == Wakeup::Needed {
+            hello::ring_doorbell(&socket);
         }
-        if matches!(mood, Mood::Leaving(after) if taken >= after) {
-            return hello::part(&socket, Farewell::Stopping);
+        if matches!(behavior, Behavior::Leaving(after) if taken >= after) {
+            return hello::send_close_reason(&socket, CloseReason::Stopping);
         }
-        if end.fall_asleep() == Sleep::Sound && is_over(&socket, &bell) {
+        if end.fall_asleep() == SleepAttempt::Asleep && is_over(&socket, &doorbell) {
             return;
         }
         end.wake_up();
     }
 }
 
-/// Sleeps until the bell rings; says whether the client hung up instead.
-fn is_over(socket: &UnixStream, bell: &rustix::fd::OwnedFd) -> bool {
+/// Sleeps until the doorbell rings. Returns whether the client hung up instead.
+fn is_over(socket: &UnixStream, doorbell: &rustix::fd::OwnedFd) -> bool {
     let mut ready = [
         PollFd::new(socket, PollFlags::IN),
-        PollFd::new(bell, PollFlags::IN),
+        PollFd::new(doorbell, PollFlags::IN),
     ];
     let long = Timespec {
         tv_sec: 20,
@@ -98,23 +98,29 @@ fn is_over(socket: &UnixStream, bell: &rustix::fd::OwnedFd) -> bool {
     let woken = poll(&mut ready, Some(&long)).expect("polled");
     assert_ne!(woken, 0, "the client forgot to ring");
     let hung_up = !ready[0].revents().is_empty();
-    let _ = rustix::io::read(bell, &mut [0; 8]);
+    let _ = rustix::io::read(doorbell, &mut [0; 8]);
     hung_up
 }
 
-type Pages = HashMap<(u64, u64, u32), Page>;
+type StoredPages = HashMap<(u64, u64, u32), Page>;
 
-fn answer(end: &DaemonEnd, pages: &mut Pages, asked: &Submission) -> Completion {
+fn answer(end: &DaemonEnd, pages: &mut StoredPages, submission: &Submission) -> Completion {
     let mut completion = Completion {
-        token: asked.token,
-        opcode: asked.opcode,
+        token: submission.token,
+        opcode: submission.opcode,
         ..Completion::default()
     };
-    let slots = end.slots(asked.page_slot, asked.count);
+    let slots = end.slots(submission.page_slot, submission.count);
     let run = slots.into_iter().flat_map(|run| run.slots()).enumerate();
-    let key = |n: usize| (asked.pool, asked.object, asked.index + n as u32);
-    let outcome = match Opcode::of(asked.opcode) {
-        Some(Opcode::Put) if asked.object == u64::MAX => Outcome::Refused(Refusal::NoMemory),
+    let key = |n: usize| {
+        (
+            submission.pool,
+            submission.object,
+            submission.index + n as u32,
+        )
+    };
+    let outcome = match Opcode::of(submission.opcode) {
+        Some(Opcode::Put) if submission.object == u64::MAX => Outcome::Refused(Refusal::NoMemory),
         Some(Opcode::Put) => {
             run.for_each(|(n, slot)| {
                 let mut page = [0; 4096];
@@ -134,14 +140,16 @@ fn answer(end: &DaemonEnd, pages: &mut Pages, asked: &Submission) -> Completion 
             Outcome::Done
         }
         Some(Opcode::FlushPage) => {
-            (0..asked.count as usize).for_each(|n| _ = pages.remove(&key(n)));
+            (0..submission.count as usize).for_each(|n| _ = pages.remove(&key(n)));
             Outcome::Done
         }
         Some(Opcode::FlushObject) => {
-            pages.retain(|(pool, object, _), _| (*pool, *object) != (asked.pool, asked.object));
+            pages.retain(|(pool, object, _), _| {
+                (*pool, *object) != (submission.pool, submission.object)
+            });
             Outcome::Done
         }
-        Some(Opcode::CreatePool) if asked.flags & 1 == 1 => Outcome::Refused(Refusal::NoSpill),
+        Some(Opcode::CreatePool) if submission.flags & 1 == 1 => Outcome::Refused(Refusal::NoSpill),
         Some(Opcode::CreatePool) => {
             completion.first = 3 | 7 << 32;
             Outcome::Done

@@ -1,4 +1,4 @@
-//! The two ends against each other: an honest client's end as a model, a hostile one's bytes at random.
+//! The two ends against each other: an honest client's end as a model, and random bytes of a hostile one.
 
 use std::os::fd::OwnedFd;
 
@@ -7,7 +7,7 @@ use rustix::fs::SealFlags;
 
 use crate::ring::client_end::ClientEnd;
 use crate::ring::layout::{Completion, Submission, at};
-use crate::ring::{Bell, DaemonEnd, Garbage, NoRing, Shape, Sleep};
+use crate::ring::{CorruptIndex, DaemonEnd, InvalidRing, Shape, SleepAttempt, Wakeup};
 
 const ENTRIES: u32 = 8;
 
@@ -19,7 +19,7 @@ fn ring() -> (DaemonEnd, OwnedFd) {
     DaemonEnd::create(shape()).expect("a ring")
 }
 
-/// What any process that has the file can do.
+/// Writes as any process can that has the file.
 fn scribble(memory: &OwnedFd, at: usize, bytes: &[u8]) {
     let written = rustix::io::pwrite(memory, bytes, at as u64);
     assert_eq!(written, Ok(bytes.len()));
@@ -45,28 +45,28 @@ fn an_index_that_cannot_be_is_garbage() {
     submit(&memory, ENTRIES + 1);
     assert!(end.has_work());
     let tail = ENTRIES + 1;
-    let garbage = Garbage::SubmissionTail {
+    let garbage = CorruptIndex::SubmissionTail {
         tail,
         taken: 0,
         entries: ENTRIES,
     };
-    assert_eq!(end.take(), Err(garbage));
+    assert_eq!(end.dequeue(), Err(garbage));
 
     let (mut end, memory) = ring();
     submit(&memory, ENTRIES);
     for _ in 0..ENTRIES {
-        end.take().expect("believed").expect("an entry");
+        end.dequeue().expect("believed").expect("an entry");
         end.complete(&Completion::default());
     }
     let _ = end.publish();
     submit(&memory, ENTRIES + 1);
     scribble(&memory, at::CQ_HEAD, &(ENTRIES + 1).to_le_bytes());
-    let garbage = Garbage::CompletionHead {
+    let garbage = CorruptIndex::CompletionHead {
         head: ENTRIES + 1,
         written: ENTRIES,
     };
     assert!(end.has_work());
-    assert_eq!(end.take(), Err(garbage));
+    assert_eq!(end.dequeue(), Err(garbage));
 }
 
 #[test]
@@ -75,17 +75,17 @@ fn who_never_drains_is_not_served_further() {
     for round in 1..=3 {
         submit(&memory, ENTRIES * round);
         for _ in 0..ENTRIES {
-            if end.take().expect("believed").is_some() {
+            if end.dequeue().expect("believed").is_some() {
                 end.complete(&Completion::default());
             }
         }
         let _ = end.publish();
         assert!(!end.has_work(), "the completion queue is full");
-        assert_eq!(end.fall_asleep(), Sleep::Sound);
+        assert_eq!(end.fall_asleep(), SleepAttempt::Asleep);
         if round == 2 {
             scribble(&memory, at::CQ_HEAD, &1u32.to_le_bytes());
             assert!(end.has_work(), "one was drained");
-            assert!(end.take().expect("believed").is_some());
+            assert!(end.dequeue().expect("believed").is_some());
             end.complete(&Completion::default());
             break;
         }
@@ -97,24 +97,24 @@ fn a_bell_is_rung_once_a_sleep_and_never_without() {
     let (mut end, memory) = ring();
     let mut client = ClientEnd::open(&memory, shape()).expect("a ring");
     let serve = |end: &mut DaemonEnd| {
-        while end.take().expect("believed").is_some() {
+        while end.dequeue().expect("believed").is_some() {
             end.complete(&Completion::default());
         }
         end.publish()
     };
     client.submit(&Submission::default());
-    assert_eq!(client.publish(), Bell::Quiet);
-    assert_eq!(end.fall_asleep(), Sleep::Disturbed);
-    assert_eq!(serve(&mut end), Bell::Quiet);
-    assert_eq!(end.fall_asleep(), Sleep::Sound);
+    assert_eq!(client.publish(), Wakeup::NotNeeded);
+    assert_eq!(end.fall_asleep(), SleepAttempt::WorkArrived);
+    assert_eq!(serve(&mut end), Wakeup::NotNeeded);
+    assert_eq!(end.fall_asleep(), SleepAttempt::Asleep);
     client.submit(&Submission::default());
-    assert_eq!(client.publish(), Bell::Ring);
-    assert_eq!(client.publish(), Bell::Quiet, "once is enough");
-    assert_eq!(client.fall_asleep(), Sleep::Disturbed);
+    assert_eq!(client.publish(), Wakeup::Needed);
+    assert_eq!(client.publish(), Wakeup::NotNeeded, "once is enough");
+    assert_eq!(client.fall_asleep(), SleepAttempt::WorkArrived);
     assert!(client.reap().is_some());
-    assert_eq!(client.fall_asleep(), Sleep::Sound);
-    assert_eq!(serve(&mut end), Bell::Ring);
-    assert_eq!(serve(&mut end), Bell::Quiet, "nothing to tell");
+    assert_eq!(client.fall_asleep(), SleepAttempt::Asleep);
+    assert_eq!(serve(&mut end), Wakeup::Needed);
+    assert_eq!(serve(&mut end), Wakeup::NotNeeded, "nothing to tell");
 }
 
 #[test]
@@ -123,21 +123,21 @@ fn a_client_takes_no_other_file_for_a_ring() {
     let larger = Shape::new(ENTRIES, 5).expect("a fine shape");
     assert!(matches!(
         ClientEnd::open(&memory, larger),
-        Err(NoRing::Wrong)
+        Err(InvalidRing::Wrong)
     ));
     scribble(&memory, 0, b"SUBLETXX");
     assert!(matches!(
         ClientEnd::open(&memory, shape()),
-        Err(NoRing::Wrong)
+        Err(InvalidRing::Wrong)
     ));
     let file = tempfile::tempfile().expect("a file");
     assert!(matches!(
         ClientEnd::open(&file, shape()),
-        Err(NoRing::Map(_) | NoRing::Wrong)
+        Err(InvalidRing::Map(_) | InvalidRing::Wrong)
     ));
 }
 
-/// What a hostile client writes, and where: mostly where it may hurt.
+/// What a hostile client writes, and where. It writes mostly where that may hurt.
 fn hostile() -> impl Strategy<Value = (usize, Vec<u8>)> {
     let index = prop_oneof![
         Just(at::SQ_TAIL),
@@ -163,7 +163,7 @@ proptest! {
             scribble(&memory, at, &bytes);
             let mut taken = 0;
             let garbage = loop {
-                match end.take() {
+                match end.dequeue() {
                     Ok(Some(submission)) => {
                         if let Some(run) = end.slots(submission.page_slot, submission.count) {
                             let mut page = [0; 4096];
@@ -183,7 +183,7 @@ proptest! {
             if garbage {
                 break;
             }
-            prop_assert_eq!(end.fall_asleep(), Sleep::Sound, "all that could be taken was");
+            prop_assert_eq!(end.fall_asleep(), SleepAttempt::Asleep, "all that could be taken was");
         }
     }
 
@@ -202,7 +202,7 @@ proptest! {
                     submitted += 1;
                 }
                 1 => {
-                    if let Some(submission) = end.take().expect("believed") {
+                    if let Some(submission) = end.dequeue().expect("believed") {
                         prop_assert_eq!(submission.token, served);
                         let object = served.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                         prop_assert_eq!(submission.object, object);

@@ -1,4 +1,4 @@
-//! Both ends together: with honest clients, and with hostile ones.
+//! Both ends together, with honest clients and with hostile ones.
 
 #[cfg(feature = "async")]
 mod asynchronous;

@@ -1,11 +1,11 @@
-//! The handle that waits, with a daemon that plays fair.
+//! The blocking client, with an honest daemon.
 
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
-use super::daemon::{Daemon, Mood};
+use super::daemon::{Behavior, Daemon};
 use crate::ring::{
-    BatchError, CallError, Client, ConnectError, Farewell, Fault, Get, Key, Page, Put, Refusal,
-    SHAPE, Shape, ShapeError, Ticket,
+    BatchError, CallError, Client, CloseReason, ConnectError, DEFAULT_SHAPE, Fault, GetOutcome,
+    Key, Page, PutOutcome, Refusal, Shape, ShapeError, Ticket,
 };
 
 const POOL: PoolId = PoolId {
@@ -27,24 +27,24 @@ fn shape(entries: u32, page_slots: u32) -> Shape {
 
 #[test]
 fn pages_come_back_once() {
-    let daemon = Daemon::start(SHAPE, Mood::Willing);
-    let mut client = Client::connect(daemon.path()).expect("let in");
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Willing);
+    let mut client = Client::connect(daemon.path()).expect("connected");
     assert_eq!(client.create_pool(PoolFlags::default(), None), Ok(POOL));
     let mut page: Page = std::array::from_fn(|n| n as u8);
-    assert_eq!(client.put(key(1), &page), Ok(Put::Stored));
-    assert_eq!(client.put(key(1), &page), Ok(Put::Replaced));
+    assert_eq!(client.put(key(1), &page), Ok(PutOutcome::Stored));
+    assert_eq!(client.put(key(1), &page), Ok(PutOutcome::Replaced));
     page.fill(0);
-    assert_eq!(client.get(key(1), &mut page), Ok(Get::Hit));
+    assert_eq!(client.get(key(1), &mut page), Ok(GetOutcome::Hit));
     assert!(page.iter().enumerate().all(|(n, byte)| *byte == n as u8));
     page.fill(5);
-    assert_eq!(client.get(key(1), &mut page), Ok(Get::Miss));
+    assert_eq!(client.get(key(1), &mut page), Ok(GetOutcome::Miss));
     assert_eq!(page, [5; 4096], "a miss leaves the page alone");
 }
 
 #[test]
 fn what_is_flushed_is_gone() {
-    let daemon = Daemon::start(SHAPE, Mood::Willing);
-    let mut client = Client::connect(daemon.path()).expect("let in");
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Willing);
+    let mut client = Client::connect(daemon.path()).expect("connected");
     let mut pages = [[1; 4096], [2; 4096], [3; 4096]];
     let run = client.put_run(key(0), &pages).expect("stored");
     assert_eq!((run.bits(), run.done_count()), (0b111, 3));
@@ -55,13 +55,13 @@ fn what_is_flushed_is_gone() {
     assert_eq!(pages, [[1; 4096], [0; 4096], [3; 4096]]);
     client.put(key(4), &pages[0]).expect("stored");
     assert_eq!(client.flush_object(POOL, ObjectId(9)), Ok(()));
-    assert_eq!(client.get(key(4), &mut pages[0]), Ok(Get::Miss));
+    assert_eq!(client.get(key(4), &mut pages[0]), Ok(GetOutcome::Miss));
 }
 
 #[test]
 fn a_batch_answers_each_request_in_place() {
-    let daemon = Daemon::start(SHAPE, Mood::Willing);
-    let mut client = Client::connect(daemon.path()).expect("let in");
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Willing);
+    let mut client = Client::connect(daemon.path()).expect("connected");
     let mut batch = client.batch();
     for n in 0..8 {
         let (_, pages) = batch.put_run(key(n * 16), 16).expect("room");
@@ -71,7 +71,7 @@ fn a_batch_answers_each_request_in_place() {
     }
     assert_eq!(batch.len(), 8);
     let answers = batch.run().expect("answered");
-    assert_eq!(answers.put(Ticket::at(7)), Ok(Put::Stored));
+    assert_eq!(answers.put(Ticket::at(7)), Ok(PutOutcome::Stored));
     let mut batch = client.batch();
     let lone = batch.get(key(77)).expect("room");
     let flush = batch.flush_run(key(64), 8).expect("room");
@@ -89,8 +89,8 @@ fn a_batch_answers_each_request_in_place() {
 
 #[test]
 fn a_batch_is_bounded_by_the_ring_that_the_daemon_grants() {
-    let daemon = Daemon::start(shape(4, 6), Mood::Willing);
-    let mut client = Client::connect(daemon.path()).expect("let in");
+    let daemon = Daemon::start(shape(4, 6), Behavior::Willing);
+    let mut client = Client::connect(daemon.path()).expect("connected");
     assert_eq!(client.shape(), shape(4, 6));
     let mut batch = client.batch();
     assert_eq!(batch.get_run(key(0), 65), Err(BatchError::Run));
@@ -114,13 +114,13 @@ fn a_batch_is_bounded_by_the_ring_that_the_daemon_grants() {
 
 #[test]
 fn refusals_and_faults_say_what_they_are() {
-    let daemon = Daemon::start(SHAPE, Mood::Willing);
-    let mut client = Client::connect(daemon.path()).expect("let in");
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Willing);
+    let mut client = Client::connect(daemon.path()).expect("connected");
     let far = Key {
         object: ObjectId(u64::MAX),
         ..key(0)
     };
-    let refused = Put::Refused(Refusal::NoMemory);
+    let refused = PutOutcome::Refused(Refusal::NoMemory);
     assert_eq!(client.put(far, &[0; 4096]), Ok(refused));
     let persistent = PoolFlags {
         persistent: true,
@@ -138,11 +138,11 @@ fn refusals_and_faults_say_what_they_are() {
 
 #[test]
 fn who_is_told_farewell_hears_why() {
-    let daemon = Daemon::start(SHAPE, Mood::Leaving(2));
-    let mut client = Client::connect(daemon.path()).expect("let in");
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Leaving(2));
+    let mut client = Client::connect(daemon.path()).expect("connected");
     assert_eq!(client.flush_page(key(0)), Ok(()));
     assert_eq!(client.flush_page(key(0)), Ok(()));
-    let over = Err(CallError::Gone(Farewell::Stopping));
+    let over = Err(CallError::Gone(CloseReason::Stopping));
     assert_eq!(client.flush_page(key(0)), over);
     assert_eq!(client.flush_page(key(0)), over);
 }
@@ -156,8 +156,8 @@ fn nobody_listening_and_wrong_shapes_are_told_apart() {
 
 #[test]
 fn a_process_that_was_forked_is_refused() {
-    let daemon = Daemon::start(SHAPE, Mood::Willing);
-    let mut client = Client::connect(daemon.path()).expect("let in");
+    let daemon = Daemon::start(DEFAULT_SHAPE, Behavior::Willing);
+    let mut client = Client::connect(daemon.path()).expect("connected");
     client.act_as_forked();
     assert_eq!(client.put(key(0), &[7; 4096]), Err(CallError::Forked));
     assert_eq!(client.get(key(0), &mut [0; 4096]), Err(CallError::Forked));

@@ -1,4 +1,4 @@
-//! What clients ask, in each of the protocols: a request is read, run, and answered.
+//! The commands of each protocol. Each parses a request, runs it, and replies.
 
 pub(super) mod binary;
 mod meta;

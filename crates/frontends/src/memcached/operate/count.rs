@@ -4,11 +4,11 @@ use sublet_store::{Entry, Marks, NewCas, NewItem, Value};
 use sublet_types::Expiry;
 
 use super::super::caller::Caller;
-use super::super::events::Event;
 use super::super::map::Key;
 use super::super::numbers;
-use super::super::verbs::{Direction, Mode};
-use super::compare::{Compared, compare};
+use super::super::verbs::{Direction, StoreMode};
+use super::super::watch_event::WatchEvent;
+use super::compare::{CasOrdering, compare_cas};
 
 /// An increment or decrement.
 #[derive(Clone, Debug)]
@@ -17,40 +17,40 @@ pub(in crate::memcached) struct Delta<'a> {
     pub(in crate::memcached) direction: Direction,
     pub(in crate::memcached) by: u64,
     pub(in crate::memcached) compare: Option<u64>,
-    /// What a missing item becomes.
-    pub(in crate::memcached) seed: Option<Seed>,
-    /// Another end for the item.
+    /// The number and expiry of an item that is created if none is there.
+    pub(in crate::memcached) initial: Option<InitialNumber>,
+    /// The new expiry of the item; `None` if it stays.
     pub(in crate::memcached) expiry: Option<Expiry>,
     pub(in crate::memcached) cas: NewCas,
     pub(in crate::memcached) binary_key: bool,
 }
 
-/// A number to begin with.
+/// The number with which a missing item is created.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memcached) struct Seed {
+pub(in crate::memcached) struct InitialNumber {
     pub(in crate::memcached) number: u64,
     pub(in crate::memcached) expiry: Expiry,
 }
 
-/// What became of an increment or decrement.
+/// The outcome of an increment or decrement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) enum Counted {
-    /// The number now.
-    To {
+pub(in crate::memcached) enum CountOutcome {
+    /// The number after the change.
+    Changed {
         number: u64,
         cas: u64,
-        /// The item's end until now.
+        /// The expiry of the item before the change.
         old_expiry: Expiry,
     },
-    /// Begun with its seed.
-    Seeded { number: u64, cas: u64 },
-    /// No item.
+    /// The item was created with its initial number.
+    Created { number: u64, cas: u64 },
+    /// No item is there.
     Missing,
-    /// The cas unique was out of date.
+    /// The client's cas unique was out of date.
     Exists,
     /// The value is no number.
     NotANumber,
-    /// No memory.
+    /// No memory was left.
     NoMemory,
 }
 
@@ -58,53 +58,52 @@ pub(in crate::memcached) enum Counted {
 const NUMBER_BYTES_MAX: usize = 64;
 
 /// Increments or decrements.
-pub(in crate::memcached) fn count(caller: Caller<'_>, delta: &Delta<'_>) -> Counted {
-    let cas_kept = caller.instance.settings.cas;
-    let (worker, tenant, now) = caller.tenancy.acting();
+pub(in crate::memcached) fn count(caller: Caller<'_>, delta: &Delta<'_>) -> CountOutcome {
+    let (worker, tenant, now) = caller.tenancy.worker_tenant_now();
     let counted = worker
         .update(tenant, delta.key.bytes(), now, |entry| {
-            step(entry, delta, cas_kept)
+            apply_delta(caller, entry, delta)
         })
-        .unwrap_or(Counted::NoMemory);
+        .unwrap_or(CountOutcome::NoMemory);
     let counters = caller.counters();
     let (hits, misses) = match delta.direction {
         Direction::Up => (&counters.incr_hits, &counters.incr_misses),
         Direction::Down => (&counters.decr_hits, &counters.decr_misses),
     };
     match counted {
-        Counted::To { .. } => hits.bump(),
-        Counted::Missing => misses.bump(),
-        Counted::Seeded { .. } => {
+        CountOutcome::Changed { .. } => hits.bump(),
+        CountOutcome::Missing => misses.bump(),
+        CountOutcome::Created { .. } => {
             counters.total_items.bump();
-            note_begun(caller, delta);
+            emit_created(caller, delta);
         }
         _ => {}
     }
     counted
 }
 
-fn note_begun(caller: Caller<'_>, delta: &Delta<'_>) {
-    let Some(Seed { number, expiry }) = delta.seed else {
+fn emit_created(caller: Caller<'_>, delta: &Delta<'_>) {
+    let Some(InitialNumber { number, expiry }) = delta.initial else {
         return;
     };
-    caller.instance.observed(caller.peer, || Event::Written {
+    caller.instance.emit(caller.peer, || WatchEvent::Written {
         key: delta.key.bytes(),
-        mode: Mode::Add,
+        mode: StoreMode::Add,
         ttl: numbers::ttl(caller.tenancy.now(), expiry),
         size: itoa::Buffer::new().format(number).len(),
     });
 }
 
-fn step(entry: &mut Entry<'_>, delta: &Delta<'_>, cas_kept: bool) -> Counted {
+fn apply_delta(caller: Caller<'_>, entry: &mut Entry<'_>, delta: &Delta<'_>) -> CountOutcome {
     let Some(item) = entry.current() else {
-        return seed(entry, delta);
+        return create(entry, delta);
     };
-    let stale = |cas: u64| compare(item, cas, cas_kept) != Compared::Same;
+    let stale = |cas: u64| compare_cas(caller, item, cas) != CasOrdering::Same;
     if delta.compare.is_some_and(|cas| cas != 0 && stale(cas)) {
-        return Counted::Exists;
+        return CountOutcome::Exists;
     }
-    let Some(old) = number(item.value()) else {
-        return Counted::NotANumber;
+    let Some(old) = parse_number(item.value()) else {
+        return CountOutcome::NotANumber;
     };
     let number = match delta.direction {
         Direction::Up => old.wrapping_add(delta.by),
@@ -121,16 +120,16 @@ fn step(entry: &mut Entry<'_>, delta: &Delta<'_>, cas_kept: bool) -> Counted {
         cas: delta.cas,
         value,
     });
-    Counted::To {
+    CountOutcome::Changed {
         number,
         cas,
         old_expiry,
     }
 }
 
-fn seed(entry: &mut Entry<'_>, delta: &Delta<'_>) -> Counted {
-    let Some(Seed { number, expiry }) = delta.seed else {
-        return Counted::Missing;
+fn create(entry: &mut Entry<'_>, delta: &Delta<'_>) -> CountOutcome {
+    let Some(InitialNumber { number, expiry }) = delta.initial else {
+        return CountOutcome::Missing;
     };
     let marks = Marks {
         binary_key: delta.binary_key,
@@ -145,10 +144,10 @@ fn seed(entry: &mut Entry<'_>, delta: &Delta<'_>) -> Counted {
         cas: delta.cas,
         value,
     });
-    Counted::Seeded { number, cas }
+    CountOutcome::Created { number, cas }
 }
 
-fn number(value: &Value<'_>) -> Option<u64> {
+fn parse_number(value: &Value<'_>) -> Option<u64> {
     if value.len() > NUMBER_BYTES_MAX {
         return None;
     }

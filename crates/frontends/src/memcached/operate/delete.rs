@@ -1,34 +1,33 @@
 //! Deletes.
 
 use super::super::caller::Caller;
-use super::super::events::{Command, Event};
 use super::super::map::Key;
-use super::super::verbs::Deleted;
-use super::compare::{Compared, compare};
+use super::super::verbs::DeleteOutcome;
+use super::super::watch_event::{DeleteCommand, WatchEvent};
+use super::compare::{CasOrdering, compare_cas};
 
 /// Deletes an item.
 pub(in crate::memcached) fn delete(
     caller: Caller<'_>,
     key: &Key<'_>,
     compared: Option<u64>,
-    command: Command,
-) -> Deleted {
-    let cas_kept = caller.instance.settings.cas;
+    command: DeleteCommand,
+) -> DeleteOutcome {
     let mut size = 0;
-    let (worker, tenant, now) = caller.tenancy.acting();
+    let (worker, tenant, now) = caller.tenancy.worker_tenant_now();
     let deleted = worker.update(tenant, key.bytes(), now, |entry| {
         let Some(item) = entry.current() else {
-            return Deleted::NotFound;
+            return DeleteOutcome::NotFound;
         };
-        if compared.is_some_and(|cas| compare(item, cas, cas_kept) != Compared::Same) {
-            return Deleted::Exists;
+        if compared.is_some_and(|cas| compare_cas(caller, item, cas) != CasOrdering::Same) {
+            return DeleteOutcome::Exists;
         }
         size = item.value().len();
         entry.remove();
-        Deleted::Done
+        DeleteOutcome::Done
     });
     // Removing takes no memory, so it cannot be refused.
-    let deleted = deleted.unwrap_or(Deleted::NotFound);
+    let deleted = deleted.unwrap_or(DeleteOutcome::NotFound);
     count_deleted(caller, key, deleted, size, command);
     deleted
 }
@@ -37,16 +36,16 @@ pub(in crate::memcached) fn delete(
 pub(in crate::memcached) fn count_deleted(
     caller: Caller<'_>,
     key: &Key<'_>,
-    deleted: Deleted,
+    deleted: DeleteOutcome,
     size: usize,
-    command: Command,
+    command: DeleteCommand,
 ) {
     match deleted {
-        Deleted::Done => caller.counters().delete_hits.bump(),
-        Deleted::NotFound | Deleted::Exists => caller.counters().delete_misses.bump(),
+        DeleteOutcome::Done => caller.counters().delete_hits.bump(),
+        DeleteOutcome::NotFound | DeleteOutcome::Exists => caller.counters().delete_misses.bump(),
     }
     let key = key.bytes();
-    caller.instance.observed(caller.peer, || Event::Deleted {
+    caller.instance.emit(caller.peer, || WatchEvent::Deleted {
         key,
         deleted,
         size,

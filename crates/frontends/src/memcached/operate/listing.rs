@@ -1,122 +1,127 @@
-//! Walks through all items: `lru_crawler metadump`, `mgdump` and `crawl`, `stats cachedump` and `sizes`.
+//! Scans of all items: `lru_crawler metadump`, `mgdump` and `crawl`, `stats cachedump` and `sizes`.
 
 use sublet_store::Item;
 use sublet_types::Expiry;
 
 use super::super::caller::Caller;
-use super::super::{map, numbers};
-use super::sizes::Sizes;
+use super::super::map::{self, KeyForm};
+use super::super::numbers;
+use super::sizes::SizeHistogram;
 
-/// What a walk through all items is for.
-pub(in crate::memcached) enum Form {
-    /// A line of figures for each item.
+/// The purpose of a scan of all items.
+pub(in crate::memcached) enum ListingKind {
+    /// Write a line of figures for each item.
     Metadump,
-    /// The mg request for each item.
+    /// Write the mg request for each item.
     Mgdump,
-    /// Nothing is listed: what has expired is removed.
+    /// List nothing, and remove expired items.
     Crawl,
-    /// A line for each of some items.
-    Cachedump(Bounds),
-    /// Items are counted by size; told at the end.
-    Sizes(Sizes, Tell),
+    /// Write a line for each of some items.
+    Cachedump(CachedumpBudget),
+    /// Count items by size, and reply with the counts at the end.
+    Sizes(SizeHistogram, ReplySizes),
 }
 
-/// Replies with what was counted.
-pub(in crate::memcached) type Tell = Box<dyn FnOnce(&Sizes, &mut Vec<u8>) + Send>;
+/// Replies with the counts.
+pub(in crate::memcached) type ReplySizes = Box<dyn FnOnce(&SizeHistogram, &mut Vec<u8>) + Send>;
 
-/// A walk on its way: it goes on part by part, and others have their turn in between.
+/// A scan under way. It proceeds part by part, and other connections have their turn in between.
 pub(in crate::memcached) struct Listing {
-    form: Form,
+    kind: ListingKind,
     cursor: u64,
 }
 
 impl Listing {
-    /// A walk that has not begun.
-    pub(in crate::memcached) fn new(form: Form) -> Listing {
-        Listing { form, cursor: 0 }
+    /// Makes a scan that has not begun.
+    pub(in crate::memcached) fn new(kind: ListingKind) -> Listing {
+        Listing { kind, cursor: 0 }
     }
 
-    /// Appends one part; returns what is still to be done.
+    /// Appends one part. Returns the scan if there is more to do.
     pub(in crate::memcached) fn run(
         mut self: Box<Self>,
         caller: Caller<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Box<Listing>> {
-        match self.part(caller, out) {
+        match self.scan_part(caller, out) {
             Some(cursor) => {
                 self.cursor = cursor;
                 Some(self)
             }
             None => {
-                self.form.end(out);
+                self.kind.write_end(out);
                 None
             }
         }
     }
 
-    fn part(&mut self, caller: Caller<'_>, out: &mut Vec<u8>) -> Option<u64> {
+    fn scan_part(&mut self, caller: Caller<'_>, out: &mut Vec<u8>) -> Option<u64> {
         let at = self.cursor;
-        let (worker, tenant, now) = caller.tenancy.acting();
-        match &mut self.form {
-            Form::Metadump => worker.scan(tenant, at, now, |item| figures(caller, item, out)),
-            Form::Mgdump => worker.scan(tenant, at, now, |item| request(item, out)),
-            Form::Crawl => crawl(caller, at),
-            Form::Cachedump(bounds) => {
-                let next = worker.scan(tenant, at, now, |item| entry(caller, item, bounds, out));
-                next.filter(|_| !bounds.are_reached())
+        let (worker, tenant, now) = caller.tenancy.worker_tenant_now();
+        match &mut self.kind {
+            ListingKind::Metadump => worker.scan(tenant, at, now, |item| {
+                write_metadump_line(caller, item, out)
+            }),
+            ListingKind::Mgdump => worker.scan(tenant, at, now, |item| write_mg_request(item, out)),
+            ListingKind::Crawl => crawl(caller, at),
+            ListingKind::Cachedump(budget) => {
+                let next = worker.scan(tenant, at, now, |item| {
+                    write_cachedump_line(caller, item, budget, out)
+                });
+                next.filter(|_| !budget.is_spent())
             }
-            Form::Sizes(sizes, _) => worker.scan(tenant, at, now, |item| sizes.count(item)),
+            ListingKind::Sizes(sizes, _) => worker.scan(tenant, at, now, |item| sizes.count(item)),
         }
     }
 }
 
-impl Form {
-    fn end(self, out: &mut Vec<u8>) {
+impl ListingKind {
+    fn write_end(self, out: &mut Vec<u8>) {
         match self {
-            Form::Metadump | Form::Cachedump(_) => out.extend_from_slice(b"END\r\n"),
-            Form::Mgdump => out.extend_from_slice(b"EN\r\n"),
-            Form::Crawl => out.extend_from_slice(b"OK\r\n"),
-            Form::Sizes(sizes, tell) => tell(&sizes, out),
+            ListingKind::Metadump | ListingKind::Cachedump(_) => out.extend_from_slice(b"END\r\n"),
+            ListingKind::Mgdump => out.extend_from_slice(b"EN\r\n"),
+            ListingKind::Crawl => out.extend_from_slice(b"OK\r\n"),
+            ListingKind::Sizes(sizes, reply) => reply(&sizes, out),
         }
     }
 }
 
-/// How much cachedump still lists.
-pub(in crate::memcached) struct Bounds {
+/// How much cachedump may still list.
+pub(in crate::memcached) struct CachedumpBudget {
     items: u32,
     bytes: usize,
 }
 
-impl Bounds {
-    /// Up to `limit` items (0: all).
-    pub(in crate::memcached) fn of(limit: u32) -> Bounds {
-        Bounds {
+impl CachedumpBudget {
+    /// Returns the budget for up to `limit` items (0: all).
+    pub(in crate::memcached) fn of(limit: u32) -> CachedumpBudget {
+        CachedumpBudget {
             items: if limit == 0 { u32::MAX } else { limit },
             bytes: CACHEDUMP_MAX,
         }
     }
 
-    fn are_reached(&self) -> bool {
+    fn is_spent(&self) -> bool {
         self.items == 0 || self.bytes == 0
     }
 }
 
 fn crawl(caller: Caller<'_>, cursor: u64) -> Option<u64> {
     let mut reclaimed = 0;
-    let (worker, tenant, now) = caller.tenancy.acting();
+    let (worker, tenant, now) = caller.tenancy.worker_tenant_now();
     let next = worker.reclaim(tenant, cursor, now, &mut reclaimed);
     caller.counters().crawler_reclaimed.add(reclaimed);
     next
 }
 
-fn figures(caller: Caller<'_>, item: &Item<'_>, out: &mut Vec<u8>) {
+fn write_metadump_line(caller: Caller<'_>, item: &Item<'_>, out: &mut Vec<u8>) {
     let clock = caller.tenancy.clock();
     let exp = match item.expiry() {
         Expiry::Never => -1,
         Expiry::At(second) => clock.unix(second) as i64,
     };
     let la = clock.unix(item.last_access());
-    let cas = caller.cas_of(item);
+    let cas = caller.item_cas(item);
     let fetch = if item.fetched() { "yes" } else { "no" };
     let flags = item.flags();
     let size = numbers::item_size(item.key().len(), flags, item.value().len());
@@ -127,23 +132,29 @@ fn figures(caller: Caller<'_>, item: &Item<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(line.as_bytes());
 }
 
-fn request(item: &Item<'_>, out: &mut Vec<u8>) {
+fn write_mg_request(item: &Item<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"mg ");
-    if item.marks().binary_key {
-        map::write_base64(out, item.key());
-        out.extend_from_slice(b" b");
-    } else {
-        out.extend_from_slice(item.key());
+    match KeyForm::of_item(item.marks()) {
+        KeyForm::Base64 => {
+            map::write_base64(out, item.key());
+            out.extend_from_slice(b" b");
+        }
+        KeyForm::Plain => out.extend_from_slice(item.key()),
     }
     out.extend_from_slice(b"\r\n");
 }
 
-/// The longest listing of cachedump, bytes.
+/// The longest listing of cachedump, in bytes.
 const CACHEDUMP_MAX: usize = 2 << 20;
 
 /// Appends a line for an item that has a plain key.
-fn entry(caller: Caller<'_>, item: &Item<'_>, bounds: &mut Bounds, out: &mut Vec<u8>) {
-    if bounds.are_reached() || item.marks().binary_key {
+fn write_cachedump_line(
+    caller: Caller<'_>,
+    item: &Item<'_>,
+    budget: &mut CachedumpBudget,
+    out: &mut Vec<u8>,
+) {
+    if budget.is_spent() || KeyForm::of_item(item.marks()) == KeyForm::Base64 {
         return;
     }
     let begin = out.len();
@@ -155,6 +166,6 @@ fn entry(caller: Caller<'_>, item: &Item<'_>, bounds: &mut Bounds, out: &mut Vec
     out.extend_from_slice(item.key());
     let rest = format!(" [{} b; {exp} s]\r\n", item.value().len());
     out.extend_from_slice(rest.as_bytes());
-    bounds.items -= 1;
-    bounds.bytes = bounds.bytes.saturating_sub(out.len() - begin);
+    budget.items -= 1;
+    budget.bytes = budget.bytes.saturating_sub(out.len() - begin);
 }

@@ -1,4 +1,5 @@
-//! What all protocols do with items: fetch, store, count, touch, delete. Here it is counted and told to those who watch.
+//! The operations on items that all protocols share: fetch, store, count, touch, delete. Each is counted and reported
+//! to watchers here.
 
 mod compare;
 mod count;
@@ -9,9 +10,9 @@ mod rewrite;
 pub(super) mod sizes;
 mod store;
 
-pub(super) use compare::{Compared, compare};
-pub(super) use count::{Counted, Delta, Seed, count};
+pub(super) use compare::{CasOrdering, compare_cas};
+pub(super) use count::{CountOutcome, Delta, InitialNumber, count};
 pub(super) use delete::{count_deleted, delete};
-pub(super) use fetch::{Found, count_fetched, count_touched, read, touch};
+pub(super) use fetch::{FetchResult, count_fetched, count_touched, read, touch};
 pub(super) use rewrite::{remove, rewrite};
-pub(super) use store::{Store, refuse, store};
+pub(super) use store::{StoreRequest, refuse, store};

@@ -1,4 +1,4 @@
-//! Items stored again with a change, and items removed.
+//! Storing items again with a change, and removing items.
 
 use sublet_store::{Entry, NewCas, NewItem, Value};
 
@@ -13,7 +13,7 @@ pub(in crate::memcached) fn rewrite(
     let Some(item) = entry.current() else {
         return 0;
     };
-    let value = Pieces::of(item.value());
+    let value = ValuePieces::of(item.value());
     let mut new = NewItem {
         flags: item.flags(),
         expiry: item.expiry(),
@@ -25,32 +25,32 @@ pub(in crate::memcached) fn rewrite(
     entry.store(&new)
 }
 
-/// The pieces of a value, kept apart from the item that showed them.
-pub(super) enum Pieces<'a> {
+/// The pieces of a value, held apart from the item that gave them.
+pub(super) enum ValuePieces<'a> {
     One([&'a [u8]; 1]),
     Many(Vec<&'a [u8]>),
 }
 
-impl<'a> Pieces<'a> {
-    pub(super) fn of(value: &Value<'a>) -> Pieces<'a> {
+impl<'a> ValuePieces<'a> {
+    pub(super) fn of(value: &Value<'a>) -> ValuePieces<'a> {
         match value {
-            Value::Whole(piece) => Pieces::One([piece]),
-            Value::Chunks(pieces) => Pieces::Many(pieces.clone()),
+            Value::Whole(piece) => ValuePieces::One([piece]),
+            Value::Chunks(pieces) => ValuePieces::Many(pieces.clone()),
         }
     }
 
     pub(super) fn all(&self) -> &[&'a [u8]] {
         match self {
-            Pieces::One(piece) => piece,
-            Pieces::Many(pieces) => pieces,
+            ValuePieces::One(piece) => piece,
+            ValuePieces::Many(pieces) => pieces,
         }
     }
 }
 
-/// Removes an item without counting that.
+/// Removes an item without counting it.
 pub(in crate::memcached) fn remove(caller: Caller<'_>, key: &Key<'_>) {
     // Removing takes no memory, so it cannot be refused.
-    let (worker, tenant, now) = caller.tenancy.acting();
+    let (worker, tenant, now) = caller.tenancy.worker_tenant_now();
     let _ = worker.update(tenant, key.bytes(), now, |entry| {
         if entry.current().is_some() {
             entry.remove();

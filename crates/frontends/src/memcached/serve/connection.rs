@@ -1,80 +1,85 @@
-//! One connection: a socket, what travels on it, and its session.
+//! One connection: a socket, the bytes on their way, and its session.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sublet_types::TenantId;
 
-use super::seat::Seat;
-use crate::memcached::connections::Doing;
+use super::admitted_peer::AdmittedPeer;
+use crate::memcached::connections::ConnectionState;
 use crate::memcached::instance::Instance;
-use crate::memcached::outcome::Next;
+use crate::memcached::outcome::LoopAction;
 use crate::memcached::session::{Advance, Session};
-use crate::serving::{BufferPool, ByteQueue, Came, Flow, Gone, Stream, Tenancies};
+use crate::serving::{
+    BufferPool, ByteQueue, PeerGone, ReceiveOutcome, SendStatus, StopMode, Stream, Tenancies,
+};
 use crate::tenancy::Tenancy;
 
-/// Reads of one connection before others get a turn: 1 MiB.
+/// Reads from one connection before other connections get a turn: 1 MiB.
 const READS_PER_TURN: usize = 16;
 
-/// Rounds of replies that one connection's requests fill before others get a turn: about 1 MiB.
+/// Rounds of replies to one connection's requests before other connections get a turn: about 1 MiB.
 const WRITES_PER_TURN: usize = 4;
 
-/// Who has stopped in the middle of a large value or a long line for this long gives way where memory for such is short.
+/// How long a client may pause in the middle of a large value or a long line while memory for these is short. After
+/// that its connection closes.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
 /// How a turn of a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// It waits for its client.
-    Rest,
-    /// It waits for its client to read.
+pub(super) enum MemcachedTurnEnd {
+    /// The connection waits for its client to send.
+    Waiting,
+    /// The connection waits for its client to read.
     Blocked,
-    /// It has more to do, but it is the others' turn.
+    /// The connection has more to do, but others come first.
     Again,
-    /// It watches: it wants a turn soon, whatever its socket does.
+    /// The connection watches. It needs a turn soon, whatever its socket does.
     Watch,
-    /// It is over.
-    Over,
-    /// It is over, and so shall the process be.
-    Shutdown {
-        /// Whether connections may finish first.
-        graceful: bool,
-    },
+    /// The connection is over.
+    Closed,
+    /// The connection is over, and the process shall end.
+    Shutdown(StopMode),
 }
 
 /// One connection.
 pub(super) struct Connection {
     pub(super) stream: Stream,
     session: Session,
-    seat: Seat,
+    admitted: AdmittedPeer,
     tenant: TenantId,
     inbox: ByteQueue,
     outbox: ByteQueue,
-    next: Next,
-    /// Bytes that the inbox must hold before it pays to ask the session again.
-    enough: usize,
-    /// Something came since it was last [expected](Connection::expect_input).
-    heard: bool,
-    pub(super) last_heard: Instant,
+    next: LoopAction,
+    /// Bytes that the inbox must hold before another call of the session is worthwhile.
+    input_needed: usize,
+    /// Input came since the last [`expect_input`](Connection::expect_input).
+    got_input: bool,
+    pub(super) last_input_at: Instant,
     pub(super) turn_is_due: bool,
     pub(super) was_blocked: bool,
-    /// Memory of its buffers that its worker knows of.
+    /// Bytes of its buffers that its worker has counted.
     pub(super) held_counted: usize,
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, seat: Seat, tenant: TenantId, now: Instant) -> Connection {
+    pub(super) fn new(
+        stream: Stream,
+        admitted: AdmittedPeer,
+        tenant: TenantId,
+        now: Instant,
+    ) -> Connection {
         Connection {
-            session: Session::new(Arc::clone(seat.instance()), Arc::clone(seat.peer())),
+            session: Session::new(Arc::clone(admitted.instance()), Arc::clone(admitted.peer())),
             stream,
-            seat,
+            admitted,
             tenant,
             inbox: ByteQueue::default(),
             outbox: ByteQueue::default(),
-            next: Next::Read { wanted: 1 },
-            enough: 1,
-            heard: false,
-            last_heard: now,
+            next: LoopAction::Read { wanted: 1 },
+            input_needed: 1,
+            got_input: false,
+            last_input_at: now,
             turn_is_due: false,
             was_blocked: false,
             held_counted: 0,
@@ -82,31 +87,33 @@ impl Connection {
     }
 
     pub(super) fn instance(&self) -> &Arc<Instance> {
-        self.seat.instance()
+        self.admitted.instance()
     }
 
-    /// Nothing is under way: no reply unsent, no request half received.
+    /// Returns whether nothing is under way: no reply is unsent, and no request is half received.
     pub(super) fn is_idle(&self) -> bool {
         self.inbox.is_empty() && self.outbox.is_empty()
     }
 
-    /// Nothing is on its way to its client, nor will be until that says something.
+    /// Returns whether the connection sends nothing to its client until the client sends something.
     fn awaits_client(&self) -> bool {
         self.outbox.is_empty() && self.session.awaits_client()
     }
 
-    /// It holds memory that all connections share, for what is still coming.
+    /// Returns whether the connection holds memory that all connections share, for a value or a line that is still
+    /// coming.
     pub(super) fn holds_shared_memory(&self) -> bool {
         self.session.holds_shared_memory()
     }
 
-    /// It stays now, and may have to leave later: it turns idle, or memory becomes short while it holds some.
-    pub(super) fn may_have_to_leave(&self) -> bool {
+    /// Returns whether the connection may time out later. It does if it turns idle, or if it holds shared memory when
+    /// that becomes short.
+    pub(super) fn may_time_out(&self) -> bool {
         self.holds_shared_memory() || self.instance().settings.idle_timeout.is_some()
     }
 
-    /// When it is to be closed if nothing comes until then; `None` while it may stay.
-    pub(super) fn leaves_at(&self) -> Option<Instant> {
+    /// Returns when the connection closes if nothing comes until then; `None` while no timeout applies.
+    pub(super) fn closes_at(&self) -> Option<Instant> {
         let stalls = self.holds_shared_memory() && self.instance().memory.is_short();
         let waits = [
             self.instance()
@@ -116,32 +123,32 @@ impl Connection {
             stalls.then_some(STALL_MAX),
         ];
         let wait = waits.into_iter().flatten().min()?;
-        Some(self.last_heard + wait)
+        Some(self.last_input_at + wait)
     }
 
-    /// Hears that it is closed because it was idle.
-    pub(super) fn note_idle(&mut self) {
-        self.session.note_idle();
+    /// Records and counts that the connection is closed because it was idle.
+    pub(super) fn set_idle_closed(&mut self) {
+        self.session.set_idle_closed();
         self.instance().figures.idle_kicks.bump();
     }
 
-    /// Memory of its buffers, bytes.
+    /// Returns the memory of its buffers, in bytes.
     pub(super) fn held(&self) -> usize {
         self.inbox.held() + self.outbox.held()
     }
 
-    /// Nobody said so, but there may be something to read; a turn follows.
+    /// Marks the socket as readable although the kernel did not report it. The caller then gives the connection a turn.
     pub(super) fn expect_input(&mut self) {
         self.stream.expect_input();
-        self.heard = false;
+        self.got_input = false;
     }
 
-    /// Whether what was expected had come, by `now`.
-    pub(super) fn has_heard(&mut self, now: Instant) -> bool {
-        if self.heard {
-            self.last_heard = now;
+    /// Returns whether the expected input had come. If so, sets the time of the last input to `now`.
+    pub(super) fn got_expected_input(&mut self, now: Instant) -> bool {
+        if self.got_input {
+            self.last_input_at = now;
         }
-        self.heard
+        self.got_input
     }
 
     /// Sends, reads and runs requests until the socket or fairness stops it.
@@ -150,65 +157,71 @@ impl Connection {
         read: &mut [u8],
         pool: &mut BufferPool,
         tenancies: &Tenancies<Tenancy>,
-    ) -> Result<Turn, Gone> {
-        if matches!(self.next, Next::Yield | Next::Watch) {
+    ) -> Result<MemcachedTurnEnd, PeerGone> {
+        if matches!(self.next, LoopAction::Yield | LoopAction::Watch) {
             self.run(&[], pool, tenancies);
         }
         let (mut reads, mut writes) = (0, 0);
         loop {
             match self.next {
-                Next::Yield => return Ok(Turn::Again),
-                Next::Become(tenant) => {
+                LoopAction::Yield => return Ok(MemcachedTurnEnd::Again),
+                LoopAction::SwitchTenant(tenant) => {
                     self.tenant = tenant;
                     self.run(&[], pool, tenancies);
                     continue;
                 }
                 _ => {}
             }
-            let waiting = &mut self.outbox.sending(pool);
-            if self.stream.send(waiting)? == Flow::Blocked {
-                self.seat.peer().set_doing(Doing::Writing);
-                return Ok(Turn::Blocked);
+            let waiting = &mut self.outbox.as_send_queue(pool);
+            if self.stream.send(waiting)? == SendStatus::Blocked {
+                self.admitted.peer().set_state(ConnectionState::Writing);
+                return Ok(MemcachedTurnEnd::Blocked);
             }
             match self.next {
-                Next::Close => return Ok(Turn::Over),
-                Next::Shutdown { graceful } => return Ok(Turn::Shutdown { graceful }),
-                Next::Write if writes == WRITES_PER_TURN => return Ok(Turn::Again),
-                Next::Write => {
+                LoopAction::Close => return Ok(MemcachedTurnEnd::Closed),
+                LoopAction::Shutdown(mode) => {
+                    return Ok(MemcachedTurnEnd::Shutdown(mode));
+                }
+                LoopAction::Write if writes == WRITES_PER_TURN => {
+                    return Ok(MemcachedTurnEnd::Again);
+                }
+                LoopAction::Write => {
                     self.run(&[], pool, tenancies);
                     writes += 1;
                 }
-                Next::Read { .. } | Next::Watch
+                LoopAction::Read { .. } | LoopAction::Watch
                     if self.stream.is_readable() && reads == READS_PER_TURN =>
                 {
-                    return Ok(Turn::Again);
+                    return Ok(MemcachedTurnEnd::Again);
                 }
-                Next::Read { .. } | Next::Watch if self.stream.is_readable() => {
-                    let figures = &self.seat.instance().figures;
+                LoopAction::Read { .. } | LoopAction::Watch if self.stream.is_readable() => {
+                    let figures = &self.admitted.instance().figures;
                     match self.stream.receive(&mut [], read, figures)? {
-                        Came::Nothing => {}
-                        // Who sends nothing more has all that it asked for by now.
-                        Came::End => return Err(Gone),
-                        Came::Bytes(count) => {
-                            self.heard = true;
+                        ReceiveOutcome::WouldBlock => {}
+                        // A client that sends nothing more has received all replies by now.
+                        ReceiveOutcome::Eof => return Err(PeerGone),
+                        ReceiveOutcome::Bytes(count) => {
+                            self.got_input = true;
                             self.run(&read[..count], pool, tenancies);
                         }
                     }
                     reads += 1;
                 }
-                Next::Watch => return Ok(Turn::Watch),
-                Next::Read { .. } | Next::Yield | Next::Become(_) => return Ok(Turn::Rest),
+                LoopAction::Watch => return Ok(MemcachedTurnEnd::Watch),
+                LoopAction::Read { .. } | LoopAction::Yield | LoopAction::SwitchTenant(_) => {
+                    return Ok(MemcachedTurnEnd::Waiting);
+                }
             }
         }
     }
 
-    /// Runs the requests that wait with what is `fresh`; where none wait, those of the worker's read buffer where they
-    /// stand. What remains is kept.
+    /// Runs the waiting requests together with the `fresh` bytes. If none wait, the fresh bytes are run where they
+    /// stand, in the worker's read buffer. The rest of the input is kept.
     fn run(&mut self, fresh: &[u8], pool: &mut BufferPool, tenancies: &Tenancies<Tenancy>) {
         let waits = !self.inbox.is_empty();
         if waits && !fresh.is_empty() {
             self.inbox.push(pool, fresh);
-            if self.inbox.len() < self.enough {
+            if self.inbox.len() < self.input_needed {
                 return;
             }
         }
@@ -216,19 +229,19 @@ impl Connection {
         let out = self.outbox.tail(pool);
         let input = if waits { self.inbox.waiting() } else { fresh };
         let Advance { consumed, next } = self.session.advance(input, out, &tenancy);
-        self.outbox.finish(pool, 0);
+        self.outbox.consume(pool, 0);
         if waits {
-            self.inbox.finish(pool, consumed);
+            self.inbox.consume(pool, consumed);
         } else if consumed < fresh.len() {
             self.inbox.push(pool, &fresh[consumed..]);
         }
         self.next = next;
-        self.enough = match next {
-            Next::Read { wanted } => self.inbox.len() + wanted.max(1),
+        self.input_needed = match next {
+            LoopAction::Read { wanted } => self.inbox.len() + wanted.max(1),
             _ => 0,
         };
-        if consumed > 0 && self.session.is_known() {
-            self.seat.keep();
+        if consumed > 0 && self.session.is_authenticated() {
+            self.admitted.mark_spoken();
         }
     }
 }

@@ -1,26 +1,26 @@
-//! Endpoints as memcached's `-l` writes them: `host`, `host:port`, `[v6]:port`, `notls:host:port`,
-//! parted by commas or semicolons.
+//! Endpoints in the syntax of memcached's `-l`: `host`, `host:port`, `[v6]:port` or `notls:host:port`. Commas or
+//! semicolons separate them.
 
-use crate::doors::{Endpoint, Transport};
+use crate::listeners::{Endpoint, Transport};
 
-/// Why a list of addresses makes no sense.
+/// Why a list of addresses is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointsError {
-    /// Nothing in it.
+    /// The list is empty.
     #[error("-l names no address")]
     Empty,
-    /// `notls:` and the like without `-Z`.
-    #[error("-l {0}: only with -Z")]
+    /// The address has `notls:` or a similar prefix, but `-Z` is not set.
+    #[error("-l {0}: this prefix needs TLS; add -Z")]
     OnlyWithTls(&'static str),
-    /// A port that is none.
+    /// The port is not a valid number.
     #[error("-l {0}: the port is not a number between 1 and 65535")]
     BadPort(String),
-    /// A `[` without its `]`.
+    /// A `[` has no `]`.
     #[error("-l {0}: an address in brackets looks like [::1] or [::1]:11211")]
     BadBrackets(String),
 }
 
-/// Reads a list of addresses; those that name no port get `port` (0: the kernel chooses).
+/// Parses a list of addresses. Addresses without a port get `port`; with 0 the kernel chooses.
 pub fn parse_endpoints(
     list: &str,
     port: u16,
@@ -67,7 +67,7 @@ fn split_transport(written: &str, default: Transport) -> Result<(Transport, &str
     Ok((default, written))
 }
 
-/// A bare address with more than one colon is IPv6 without a port.
+/// Splits off the port. A bare address with more than one colon is IPv6 without a port.
 fn split_port(address: &str) -> Result<(&str, Option<u16>), EndpointsError> {
     if let Some(bracketed) = address.strip_prefix('[') {
         let (host, rest) = bracketed

@@ -1,18 +1,18 @@
-//! Listeners that serve one tenant in one way.
+//! Groups of listeners that serve one tenant with the same settings.
 
 use std::sync::Arc;
 
 use sublet_types::TenantId;
 
-use crate::doors::Tls;
+use crate::listeners::TlsCertificates;
 use crate::memcached::instance::Instance;
 
-/// Listeners that serve one tenant in one way.
+/// A group of listeners that serve one tenant with the same settings.
 pub struct Group {
-    /// What their connections share; its settings say how many there may be.
+    /// What their connections share. Its settings limit the number of connections.
     pub instance: Arc<Instance>,
-    /// For whom they act, unless a client proves to be somebody else.
+    /// The tenant for which connections act, unless a client logs in for another one.
     pub tenant: TenantId,
-    /// TLS, for listeners that speak it.
-    pub tls: Option<Arc<Tls>>,
+    /// The certificates of listeners that speak TLS.
+    pub tls: Option<Arc<TlsCertificates>>,
 }

@@ -1,62 +1,69 @@
-//! The loop: sockets to sessions and back. One thread accepts; each worker has one epoll and many
-//! connections, and serves the listeners of all tenants.
+//! The threads that move bytes between sockets and sessions.
+//!
+//! One thread accepts. Each worker has one epoll and many connections, and serves the listeners of all tenants.
 
+mod admitted_peer;
 mod connection;
-mod door;
 mod endpoints;
 mod group;
-mod guesses;
+mod listener;
 mod ports;
-mod seat;
+mod speculative_reads;
 mod worker;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use self::door::GroupDoor;
 pub use self::endpoints::{EndpointsError, parse_endpoints};
 pub use self::group::Group;
+use self::listener::MemcachedListener;
 pub use self::ports::write_ports;
 pub use self::worker::HELD_MAX;
 use self::worker::{Message, Worker};
 use crate::backend::Backend;
-use crate::doors::{Acceptor, Bell};
-pub use crate::doors::{Endpoint, ListenError, Listener, Tls, TlsError, Transport, bind};
-pub use crate::serving::{Asked, StartError, Stop};
-use crate::serving::{Crew, Mailbox, RoundRobin, Tenancies, spawn};
-use crate::tenancy::Doorman;
+use crate::listeners::{Acceptor, AcceptorHandle};
+pub use crate::listeners::{
+    Endpoint, ListenError, Listener, TlsCertificates, TlsError, Transport, bind,
+};
+use crate::serving::{Mailbox, RoundRobin, Tenancies, WorkerThreads, spawn};
+pub use crate::serving::{OnShutdown, StartError, StopMode};
+use crate::tenancy::StoreHandle;
 
-/// Threads that serve. Stop them: where this is only dropped the workers end, and the thread that accepts goes on until the
-/// process ends.
-pub struct Running {
-    bell: Arc<Bell<GroupDoor>>,
+/// The threads that serve memcached. Call [`stop`](MemcachedService::stop) on it. If it is only dropped, the workers
+/// end, but the accepting thread goes on until the process ends.
+pub struct MemcachedService {
+    acceptor_handle: Arc<AcceptorHandle<MemcachedListener>>,
     acceptor: JoinHandle<()>,
-    crew: Crew<Message>,
+    workers: WorkerThreads<Message>,
 }
 
-impl Running {
-    /// Stops accepting, then serving; returns when all threads have ended.
-    pub fn stop(self, stop: Stop) {
-        self.bell.stop();
+impl MemcachedService {
+    /// Stops accepting, then serving. Returns when all threads have ended.
+    pub fn stop(self, stop: StopMode) {
+        self.acceptor_handle.stop();
         let _ = self.acceptor.join();
-        self.crew.end_by(|| Message::Stop(stop));
+        self.workers.stop_and_join(|| Message::Stop(stop));
     }
 }
 
-/// Serves all groups' listeners with `threads` worker threads.
+/// Serves the listeners of all groups with `threads` worker threads.
 pub fn start(
     groups: Vec<(Group, Vec<Listener>)>,
     threads: usize,
     backend: &Backend,
-    asked: Arc<Asked>,
-) -> Result<Running, StartError> {
-    let mut crew = Crew::new(|| Message::Stop(Stop::Now));
+    on_shutdown: Arc<OnShutdown>,
+) -> Result<MemcachedService, StartError> {
+    let mut worker_threads = WorkerThreads::new(|| Message::Stop(StopMode::Now));
     for n in 0..threads.max(1) {
-        let (backend, hears, failed) = (backend.clone(), Arc::clone(&asked), Arc::clone(&asked));
-        let make = move || make_worker(&backend, hears);
-        crew.start(&format!("serve-{n}"), make, move |error| {
-            tracing::error!(%error, "serving connections failed");
-            failed(Stop::Now);
+        let (backend, on_stop, failed) = (
+            backend.clone(),
+            Arc::clone(&on_shutdown),
+            Arc::clone(&on_shutdown),
+        );
+        let make = move || make_worker(&backend, on_stop);
+        worker_threads.start(&format!("serve-{n}"), make, move |error| {
+            tracing::error!(%error, "a memcached worker cannot go on; memcached shuts down");
+            failed(StopMode::Now);
         })?;
     }
     for (group, _) in &groups {
@@ -64,33 +71,34 @@ pub fn start(
         let figures = &group.instance.figures;
         figures.ssl_certs_read_unix.set(read);
     }
-    let workers = Arc::new(RoundRobin::new(crew.mailboxes().to_vec()));
-    let (mut acceptor, bell) = Acceptor::new()?;
+    let workers = Arc::new(RoundRobin::new(worker_threads.mailboxes().to_vec()));
+    let (mut acceptor, acceptor_handle) = Acceptor::new()?;
     for (group, listeners) in groups {
-        for door in GroupDoor::each(group, listeners, &workers, backend.clock) {
-            acceptor.open(door)?;
+        for listener in MemcachedListener::for_listeners(group, listeners, &workers, backend) {
+            acceptor.add(listener)?;
         }
     }
     let acceptor = spawn(
         "accept",
         move || acceptor.run(),
         move |error| {
-            tracing::error!(%error, "accepting connections failed");
-            asked(Stop::Now);
+            tracing::error!(%error, "memcached cannot accept connections any more; it shuts down");
+            on_shutdown(StopMode::Now);
         },
     )?;
-    Ok(Running {
-        bell,
+    Ok(MemcachedService {
+        acceptor_handle,
         acceptor,
-        crew,
+        workers: worker_threads,
     })
 }
 
 fn make_worker(
     backend: &Backend,
-    asked: Arc<Asked>,
+    on_shutdown: Arc<OnShutdown>,
 ) -> Result<(Worker, Arc<Mailbox<Message>>), StartError> {
-    let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger)?;
-    let tenancies = Tenancies::new(move |tenant| doorman.open(tenant));
-    Ok(Worker::new(tenancies, asked)?)
+    let store_handle = StoreHandle::new(&backend.store, backend.clock, &backend.ledger)?;
+    let tenancies = Tenancies::new(move |tenant| store_handle.open(tenant));
+    let clock = backend.deadline_clock.clone();
+    Ok(Worker::new(tenancies, on_shutdown, clock)?)
 }

@@ -1,12 +1,12 @@
-//! The file that tells which ports were chosen.
+//! The file with the ports that the kernel chose.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::doors::Listener;
+use crate::listeners::Listener;
 
-/// Writes what `MEMCACHED_PORT_FILENAME` asks for: a line a TCP socket. The file appears whole.
+/// Writes the file that `MEMCACHED_PORT_FILENAME` names, with a line per TCP socket. The file appears whole.
 pub fn write_ports(path: &Path, listeners: &[Listener]) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".lck");
@@ -21,7 +21,7 @@ pub fn write_ports(path: &Path, listeners: &[Listener]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::{Endpoint, Transport, bind};
+    use crate::listeners::{Endpoint, Transport, bind};
 
     #[test]
     fn the_port_file_names_every_tcp_socket() {

@@ -6,24 +6,25 @@
 //! ```
 
 use super::super::map::KEY_MAX;
-use super::super::verbs::{Direction, Mode, Stored};
+use super::super::verbs::{Direction, StoreMode, StoreOutcome};
 
 /// The first byte of a request.
 pub(in crate::memcached) const REQUEST_MAGIC: u8 = 0x80;
 
 const REPLY_MAGIC: u8 = 0x81;
 
-/// Bytes of a head.
+/// The length of a head, in bytes.
 const HEAD: usize = 24;
 
-/// The largest body, bytes.
+/// The largest body, in bytes.
 const BODY_MAX: usize = 1 << 30;
 
-/// What begins like no request.
+/// The input begins with no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memcached) struct BadMagic;
 
-/// Bytes of the head, the extras and the key of the request that `input` begins with; as far as they are known.
+/// Returns how many bytes the head, the extras and the key take in the request at the start of `input`, as far as they
+/// are known.
 pub(in crate::memcached) fn head_len(input: &[u8]) -> Result<usize, BadMagic> {
     if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
         return Err(BadMagic);
@@ -32,7 +33,7 @@ pub(in crate::memcached) fn head_len(input: &[u8]) -> Result<usize, BadMagic> {
         return Ok(HEAD);
     };
     let packet = Packet::parse(head);
-    Ok(match packet.bounds() {
+    Ok(match packet.check_lengths() {
         Ok(()) => HEAD + packet.extras_len + packet.key_len,
         Err(_) => HEAD,
     })
@@ -51,7 +52,7 @@ pub(in crate::memcached) struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The request of these bytes: at least a head.
+    /// Parses a request from at least a head.
     pub(in crate::memcached) fn parse(head: &'a [u8]) -> Packet<'a> {
         let (head, rest) = head.split_at(HEAD);
         Packet {
@@ -65,8 +66,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The same without extras, key and value: enough to reply later.
-    pub(in crate::memcached) fn bare(&self) -> Packet<'static> {
+    /// Returns the request without extras, key and value, which is enough for a later reply.
+    pub(in crate::memcached) fn head_only(&self) -> Packet<'static> {
         Packet {
             opcode: self.opcode,
             cas: self.cas,
@@ -78,53 +79,53 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Whether the lengths agree with each other.
-    pub(in crate::memcached) fn bounds(&self) -> Result<(), Status> {
+    /// Checks that the lengths agree with each other.
+    pub(in crate::memcached) fn check_lengths(&self) -> Result<(), ResponseStatus> {
         if self.key_len + self.extras_len > self.body_len {
-            return Err(Status::UnknownCommand);
+            return Err(ResponseStatus::UnknownCommand);
         }
         match self.body_len > BODY_MAX {
-            true => Err(Status::InvalidArguments),
+            true => Err(ResponseStatus::InvalidArguments),
             false => Ok(()),
         }
     }
 
-    /// Whether the key is one that can be stored, or there is none.
+    /// Returns whether the key can be stored, or there is none.
     pub(in crate::memcached) fn key_fits(&self) -> bool {
         self.key_len <= KEY_MAX
     }
 
-    /// The key.
+    /// Returns the key.
     pub(in crate::memcached) fn key(&self) -> &'a [u8] {
         &self.rest[self.extras_len..]
     }
 
-    /// The 32 bits at `offset` of the extras.
+    /// Returns the 32 bits at `offset` of the extras.
     pub(in crate::memcached) fn extra_32(&self, offset: usize) -> u32 {
         u32::from_be_bytes(array(&self.rest[offset..]))
     }
 
-    /// The 64 bits at `offset` of the extras.
+    /// Returns the 64 bits at `offset` of the extras.
     pub(in crate::memcached) fn extra_64(&self, offset: usize) -> u64 {
         u64::from_be_bytes(array(&self.rest[offset..]))
     }
 
-    /// Bytes of the extras.
+    /// Returns the length of the extras.
     pub(in crate::memcached) fn extras_len(&self) -> usize {
         self.extras_len
     }
 
-    /// Bytes behind the key.
+    /// Returns the length of the part behind the key.
     pub(in crate::memcached) fn value_len(&self) -> usize {
         self.body_len - self.key_len - self.extras_len
     }
 
-    /// The cas unique that the client saw, if any.
+    /// Returns the cas unique that the client saw, if any.
     pub(in crate::memcached) fn compare(&self) -> Option<u64> {
         Some(self.cas).filter(|&cas| cas != 0)
     }
 
-    /// Appends the head of a reply; extras, key and value follow by the caller.
+    /// Appends the head of a reply. The caller appends extras, key and value.
     pub(in crate::memcached) fn reply(
         &self,
         extras: usize,
@@ -133,11 +134,11 @@ impl<'a> Packet<'a> {
         cas: u64,
         out: &mut Vec<u8>,
     ) {
-        self.head(Status::Success, [extras, key, value], cas, out);
+        self.head(ResponseStatus::Success, [extras, key, value], cas, out);
     }
 
     /// Appends an error with its text.
-    pub(in crate::memcached) fn fail(&self, status: Status, out: &mut Vec<u8>) {
+    pub(in crate::memcached) fn fail(&self, status: ResponseStatus, out: &mut Vec<u8>) {
         let text = status.text();
         self.head(status, [0, 0, text.len()], 0, out);
         out.extend_from_slice(text);
@@ -145,11 +146,17 @@ impl<'a> Packet<'a> {
 
     /// Appends a miss whose body is the key.
     pub(in crate::memcached) fn miss_with_key(&self, out: &mut Vec<u8>) {
-        self.head(Status::NotFound, [0, self.key_len, 0], 0, out);
+        self.head(ResponseStatus::NotFound, [0, self.key_len, 0], 0, out);
         out.extend_from_slice(self.key());
     }
 
-    fn head(&self, status: Status, [extras, key, value]: [usize; 3], cas: u64, out: &mut Vec<u8>) {
+    fn head(
+        &self,
+        status: ResponseStatus,
+        [extras, key, value]: [usize; 3],
+        cas: u64,
+        out: &mut Vec<u8>,
+    ) {
         let mut head = [0; HEAD];
         head[0] = REPLY_MAGIC;
         head[1] = self.opcode;
@@ -169,10 +176,10 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     array
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(in crate::memcached) enum Status {
+pub(in crate::memcached) enum ResponseStatus {
     Success = 0x00,
     NotFound = 0x01,
     Exists = 0x02,
@@ -185,37 +192,37 @@ pub(in crate::memcached) enum Status {
     OutOfMemory = 0x82,
 }
 
-impl Status {
+impl ResponseStatus {
     fn text(self) -> &'static [u8] {
         match self {
-            Status::Success => b"",
-            Status::NotFound => b"Not found",
-            Status::Exists => b"Data exists for key.",
-            Status::TooLarge => b"Too large.",
-            Status::InvalidArguments => b"Invalid arguments",
-            Status::NotStored => b"Not stored.",
-            Status::NotANumber => b"Non-numeric server-side value for incr or decr",
-            Status::AuthFailure => b"Auth failure.",
-            Status::UnknownCommand => b"Unknown command",
-            Status::OutOfMemory => b"Out of memory",
+            ResponseStatus::Success => b"",
+            ResponseStatus::NotFound => b"Not found",
+            ResponseStatus::Exists => b"Data exists for key.",
+            ResponseStatus::TooLarge => b"Too large.",
+            ResponseStatus::InvalidArguments => b"Invalid arguments",
+            ResponseStatus::NotStored => b"Not stored.",
+            ResponseStatus::NotANumber => b"Non-numeric server-side value for incr or decr",
+            ResponseStatus::AuthFailure => b"Auth failure.",
+            ResponseStatus::UnknownCommand => b"Unknown command",
+            ResponseStatus::OutOfMemory => b"Out of memory",
         }
     }
 }
 
-impl From<Stored> for Status {
-    fn from(stored: Stored) -> Status {
+impl From<StoreOutcome> for ResponseStatus {
+    fn from(stored: StoreOutcome) -> ResponseStatus {
         match stored {
-            Stored::Done { .. } => Status::Success,
-            Stored::Unmet => Status::NotStored,
-            Stored::Exists => Status::Exists,
-            Stored::NotFound => Status::NotFound,
-            Stored::TooLarge => Status::TooLarge,
-            Stored::NoMemory => Status::OutOfMemory,
+            StoreOutcome::Done { .. } => ResponseStatus::Success,
+            StoreOutcome::ConditionUnmet => ResponseStatus::NotStored,
+            StoreOutcome::Exists => ResponseStatus::Exists,
+            StoreOutcome::NotFound => ResponseStatus::NotFound,
+            StoreOutcome::TooLarge => ResponseStatus::TooLarge,
+            StoreOutcome::NoMemory => ResponseStatus::OutOfMemory,
         }
     }
 }
 
-/// Whether the plain outcome is told.
+/// Whether the plain outcome gets a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memcached) enum Quiet {
     No,
@@ -224,18 +231,18 @@ pub(in crate::memcached) enum Quiet {
 
 /// What a fetch returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) struct Shape {
+pub(in crate::memcached) struct GetOptions {
     pub(in crate::memcached) key: bool,
     pub(in crate::memcached) value: bool,
     pub(in crate::memcached) touches: bool,
 }
 
-/// What is asked.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) enum Verb {
-    Get(Shape),
-    Store(Mode),
-    Join(Mode),
+pub(in crate::memcached) enum BinaryCommand {
+    Get(GetOptions),
+    Store(StoreMode),
+    Concatenate(StoreMode),
     Count(Direction),
     Delete,
     Flush,
@@ -248,8 +255,8 @@ pub(in crate::memcached) enum Verb {
     SaslStep,
 }
 
-impl Verb {
-    /// Whether a request has the lengths that this verb needs.
+impl BinaryCommand {
+    /// Returns whether a request has the lengths that this command needs.
     pub(in crate::memcached) fn fits(self, packet: &Packet<'_>) -> bool {
         let (extras, key, value) = (
             packet.extras_len,
@@ -257,34 +264,35 @@ impl Verb {
             packet.value_len() > 0,
         );
         match self {
-            Verb::Get(Shape { touches: true, .. }) => extras == 4 && key && !value,
-            Verb::Get(_) | Verb::Delete => extras == 0 && key && !value,
-            Verb::Store(_) => extras == 8 && key,
-            Verb::Join(_) => extras == 0 && key,
-            Verb::Count(_) => extras == 20 && key && !value,
-            Verb::Flush => matches!(extras, 0 | 4) && !key && !value,
-            Verb::Stat => extras == 0,
-            Verb::Noop | Verb::Version | Verb::Quit | Verb::SaslList => {
-                extras == 0 && !key && !value
-            }
-            Verb::SaslAuth | Verb::SaslStep => extras == 0 && key,
+            BinaryCommand::Get(GetOptions { touches: true, .. }) => extras == 4 && key && !value,
+            BinaryCommand::Get(_) | BinaryCommand::Delete => extras == 0 && key && !value,
+            BinaryCommand::Store(_) => extras == 8 && key,
+            BinaryCommand::Concatenate(_) => extras == 0 && key,
+            BinaryCommand::Count(_) => extras == 20 && key && !value,
+            BinaryCommand::Flush => matches!(extras, 0 | 4) && !key && !value,
+            BinaryCommand::Stat => extras == 0,
+            BinaryCommand::Noop
+            | BinaryCommand::Version
+            | BinaryCommand::Quit
+            | BinaryCommand::SaslList => extras == 0 && !key && !value,
+            BinaryCommand::SaslAuth | BinaryCommand::SaslStep => extras == 0 && key,
         }
     }
 }
 
-/// A verb, and whether its plain outcome is told.
+/// A command, and whether its plain outcome gets a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memcached) struct Opcode {
-    pub(in crate::memcached) verb: Verb,
+    pub(in crate::memcached) command: BinaryCommand,
     pub(in crate::memcached) quiet: Quiet,
 }
 
 impl Opcode {
-    /// What the opcode's byte stands for, if it is in use.
+    /// Returns the meaning of an opcode's byte, if it is in use.
     pub(in crate::memcached) fn of(byte: u8) -> Option<Opcode> {
         use Quiet::{No, Yes};
         let get = |key, value, touches| {
-            Verb::Get(Shape {
+            BinaryCommand::Get(GetOptions {
                 key,
                 value,
                 touches,
@@ -292,42 +300,45 @@ impl Opcode {
         };
         let (verb, quiet) = match byte {
             0x00 => (get(false, true, false), No),
-            0x01 => (Verb::Store(Mode::Set), No),
-            0x02 => (Verb::Store(Mode::Add), No),
-            0x03 => (Verb::Store(Mode::Replace), No),
-            0x04 => (Verb::Delete, No),
-            0x05 => (Verb::Count(Direction::Up), No),
-            0x06 => (Verb::Count(Direction::Down), No),
-            0x07 => (Verb::Quit, No),
-            0x08 => (Verb::Flush, No),
+            0x01 => (BinaryCommand::Store(StoreMode::Set), No),
+            0x02 => (BinaryCommand::Store(StoreMode::Add), No),
+            0x03 => (BinaryCommand::Store(StoreMode::Replace), No),
+            0x04 => (BinaryCommand::Delete, No),
+            0x05 => (BinaryCommand::Count(Direction::Up), No),
+            0x06 => (BinaryCommand::Count(Direction::Down), No),
+            0x07 => (BinaryCommand::Quit, No),
+            0x08 => (BinaryCommand::Flush, No),
             0x09 => (get(false, true, false), Yes),
-            0x0a => (Verb::Noop, No),
-            0x0b => (Verb::Version, No),
+            0x0a => (BinaryCommand::Noop, No),
+            0x0b => (BinaryCommand::Version, No),
             0x0c => (get(true, true, false), No),
             0x0d => (get(true, true, false), Yes),
-            0x0e => (Verb::Join(Mode::Append), No),
-            0x0f => (Verb::Join(Mode::Prepend), No),
-            0x10 => (Verb::Stat, No),
-            0x11 => (Verb::Store(Mode::Set), Yes),
-            0x12 => (Verb::Store(Mode::Add), Yes),
-            0x13 => (Verb::Store(Mode::Replace), Yes),
-            0x14 => (Verb::Delete, Yes),
-            0x15 => (Verb::Count(Direction::Up), Yes),
-            0x16 => (Verb::Count(Direction::Down), Yes),
-            0x17 => (Verb::Quit, Yes),
-            0x18 => (Verb::Flush, Yes),
-            0x19 => (Verb::Join(Mode::Append), Yes),
-            0x1a => (Verb::Join(Mode::Prepend), Yes),
+            0x0e => (BinaryCommand::Concatenate(StoreMode::Append), No),
+            0x0f => (BinaryCommand::Concatenate(StoreMode::Prepend), No),
+            0x10 => (BinaryCommand::Stat, No),
+            0x11 => (BinaryCommand::Store(StoreMode::Set), Yes),
+            0x12 => (BinaryCommand::Store(StoreMode::Add), Yes),
+            0x13 => (BinaryCommand::Store(StoreMode::Replace), Yes),
+            0x14 => (BinaryCommand::Delete, Yes),
+            0x15 => (BinaryCommand::Count(Direction::Up), Yes),
+            0x16 => (BinaryCommand::Count(Direction::Down), Yes),
+            0x17 => (BinaryCommand::Quit, Yes),
+            0x18 => (BinaryCommand::Flush, Yes),
+            0x19 => (BinaryCommand::Concatenate(StoreMode::Append), Yes),
+            0x1a => (BinaryCommand::Concatenate(StoreMode::Prepend), Yes),
             0x1c => (get(false, false, true), No),
             0x1d => (get(false, true, true), No),
             0x1e => (get(false, true, true), Yes),
-            0x20 => (Verb::SaslList, No),
-            0x21 => (Verb::SaslAuth, No),
-            0x22 => (Verb::SaslStep, No),
+            0x20 => (BinaryCommand::SaslList, No),
+            0x21 => (BinaryCommand::SaslAuth, No),
+            0x22 => (BinaryCommand::SaslStep, No),
             0x23 => (get(true, true, true), No),
             0x24 => (get(true, true, true), Yes),
             _ => return None,
         };
-        Some(Opcode { verb, quiet })
+        Some(Opcode {
+            command: verb,
+            quiet,
+        })
     }
 }

@@ -1,24 +1,24 @@
-//! The words of a line, parted by one or more spaces.
+//! The words of a line, separated by one or more spaces.
 
 use memchr::memchr;
 
-/// The words of a line that are still to be read.
+/// The words of a line that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::memcached) struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {
-    /// The words of this line.
+    /// Splits this line into words.
     pub(in crate::memcached) fn of(line: &'a [u8]) -> Words<'a> {
         Words(line)
     }
 
-    /// The line from here on.
+    /// Returns the rest of the line.
     pub(in crate::memcached) fn rest(&self) -> &'a [u8] {
         self.0
     }
 
-    /// Whether the line ends with the word `noreply`.
-    pub(in crate::memcached) fn ask_silence(&self) -> bool {
+    /// Returns whether the line ends with the word `noreply`.
+    pub(in crate::memcached) fn ends_with_noreply(&self) -> bool {
         const NOREPLY: &[u8] = b"noreply";
         let text = self.0.trim_ascii_end();
         match text.strip_suffix(NOREPLY) {
@@ -69,7 +69,11 @@ mod tests {
             ("k xnoreply", false),
             ("", false),
         ] {
-            assert_eq!(Words::of(line.as_bytes()).ask_silence(), silent, "{line}");
+            assert_eq!(
+                Words::of(line.as_bytes()).ends_with_noreply(),
+                silent,
+                "{line}"
+            );
         }
     }
 }

@@ -1,59 +1,61 @@
-//! One connection: a socket, what travels on it, and its session.
+//! One connection: its socket, its buffers and its session.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::group::Group;
-use crate::block::Outcome;
-use crate::doors::{TlsStream, Transport, socket};
-use crate::nbd::queue::Queue;
-use crate::nbd::session::in_flight::{DiskId, Flight, Whose};
-use crate::nbd::session::negotiate::Tls;
-use crate::nbd::session::{Advance, Next, Session};
-use crate::nbd::workplace::Workplace;
-use crate::serving::{Came, Flow, Gone, Permit, Presence, Readiness, Stream};
+use crate::block_device::DiskOutcome;
+use crate::listeners::{TlsStream, Transport, socket};
+use crate::nbd::session::in_flight::{ConnectionId, DiskId, InFlightRequest};
+use crate::nbd::session::negotiation::TlsState;
+use crate::nbd::session::{Advance, LoopAction, Session};
+use crate::nbd::socket_buffer::SocketBuffer;
+use crate::nbd::worker_resources::WorkerResources;
+use crate::serving::{
+    GroupPermit, PeerGone, PeerState, Readiness, ReceiveOutcome, SendStatus, Stream,
+};
 
-/// Reads of one connection before others get a turn.
+/// How often one connection reads before others get a turn.
 const READS_PER_TURN: usize = 16;
 
-/// Rounds of replies that one connection's requests fill before others get a turn: about 1 MiB.
+/// How many rounds of replies one connection makes before others get a turn. That is about 1 MiB.
 const ROUNDS_PER_TURN: usize = 4;
 
-/// Bytes of a small read, at the most: of such, those that a client has yet to read take it some time.
+/// The largest average read, bytes, that counts as small. A client needs some time to read many small replies.
 const SMALL_READ: u64 = 8 << 10;
 
 /// How a turn of a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// It waits for its client or its disk.
-    Rest,
-    /// It waits for its client to read.
+pub(super) enum NbdTurnEnd {
+    /// The connection waits for its client or its disk.
+    Waiting,
+    /// The connection waits for its client to read.
     Blocked,
-    /// It has more to do, but it is the others' turn.
+    /// The connection has more to do, but others get their turn first.
     Again,
-    /// It waits until others hold less memory.
-    Park,
-    /// It is over.
-    Over,
+    /// The connection waits until others hold less memory.
+    AwaitMemory,
+    /// The connection is over.
+    Closed,
 }
 
 /// One connection.
 pub(super) struct Connection {
     stream: Stream,
     session: Session,
-    permit: Permit<Group>,
+    permit: GroupPermit<Group>,
     serial: u64,
-    inbox: Queue,
-    outbox: Queue,
-    next: Next,
-    /// Whether what its last turn's requests read was small on average.
+    inbox: SocketBuffer,
+    outbox: SocketBuffer,
+    next: LoopAction,
+    /// Whether the reads of the last turn were small on average.
     reads_small: bool,
-    /// Memory of its queues that the workplace knows of.
+    /// How much memory of its socket buffers the worker's resources count.
     held_counted: usize,
-    pub(super) since: Instant,
-    /// When bytes last went either way.
-    pub(super) moved_at: Instant,
+    pub(super) connected_at: Instant,
+    /// When bytes last went in either direction.
+    pub(super) last_progress: Instant,
     pub(super) turn_is_due: bool,
     pub(super) was_blocked: bool,
     pub(super) is_parked: bool,
@@ -62,27 +64,27 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(
         socket: Arc<OwnedFd>,
-        permit: Permit<Group>,
-        whose: Whose,
+        permit: GroupPermit<Group>,
+        id: ConnectionId,
         now: Instant,
     ) -> Connection {
         let tls = match permit.group().tls {
-            Some(_) => Tls::Required,
-            None => Tls::Absent,
+            Some(_) => TlsState::Required,
+            None => TlsState::Absent,
         };
-        let mut outbox = Queue::default();
+        let mut outbox = SocketBuffer::default();
         Connection {
             stream: Stream::new(socket, None),
-            session: Session::new(whose, tls, &mut outbox),
+            session: Session::new(id, tls, &mut outbox),
             permit,
-            serial: whose.serial,
-            inbox: Queue::default(),
+            serial: id.serial,
+            inbox: SocketBuffer::default(),
             outbox,
-            next: Next::Read,
+            next: LoopAction::Read,
             reads_small: false,
             held_counted: 0,
-            since: now,
-            moved_at: now,
+            connected_at: now,
+            last_progress: now,
             turn_is_due: false,
             was_blocked: false,
             is_parked: false,
@@ -101,240 +103,259 @@ impl Connection {
         self.serial
     }
 
-    pub(super) fn is_haggling(&self) -> bool {
-        self.session.is_haggling()
+    pub(super) fn is_negotiating(&self) -> bool {
+        self.session.is_negotiating()
     }
 
-    /// Its disk, once it has one.
+    /// The connection's disk, after the client chose one.
     pub(super) fn disk(&self) -> Option<DiskId> {
         self.session.disk().map(DiskId::of)
     }
 
-    /// Whether it is about the disk of that name.
+    /// Whether the connection uses the disk of that name.
     pub(super) fn uses(&self, disk: &str) -> bool {
         self.session.disk().is_some_and(|used| used.name() == disk)
     }
 
-    /// It keeps memory from others and waits for its client.
-    pub(super) fn hoards(&self) -> bool {
+    /// Whether the connection keeps memory from others while it waits for its client.
+    pub(super) fn ties_up_memory(&self) -> bool {
         self.session.is_amid_payload() || !self.outbox.is_empty()
     }
 
-    /// Whether its client has so many replies to read yet that it would not notice if the next came a little later. Few
-    /// large ones are read too soon for that.
-    pub(super) fn can_wait(&self) -> bool {
+    /// Whether the client still has so many replies to read that it would not notice a short delay of the next ones. A
+    /// client reads few large replies too soon for that.
+    pub(super) fn may_delay_next(&self) -> bool {
         let all_is_said = self.outbox.is_empty() && self.session.in_flight() == 0;
         let is_worth_it = self.stream.is_local() && self.reads_small && all_is_said;
         is_worth_it && socket::is_far_behind(self.stream.socket())
     }
 
-    /// Notes what the kernel said; a turn follows.
-    pub(super) fn notice(&mut self, readiness: Readiness, now: Instant) {
+    /// Notes what the kernel reported. The caller must give the connection a turn.
+    pub(super) fn update_readiness(&mut self, readiness: Readiness, now: Instant) {
         let had_hung_up = self.has_hung_up();
-        self.stream.notice(readiness);
+        self.stream.update_readiness(readiness);
         if self.has_hung_up() && !had_hung_up {
-            self.moved_at = now;
+            self.last_progress = now;
         }
     }
 
-    /// Whether its client is gone, or sends nothing more.
+    /// Whether the client is gone, or sends nothing more.
     pub(super) fn has_hung_up(&self) -> bool {
-        self.stream.presence() > Presence::Here
+        self.stream.peer_state() > PeerState::Open
     }
 
-    /// Whether its client may have gone on elsewhere.
-    fn may_be_elsewhere(&self) -> bool {
-        match self.stream.presence() {
-            Presence::Here => false,
-            Presence::Silent => !self.stream.is_local(),
-            Presence::Gone => true,
+    /// Whether the client may have connected again.
+    fn may_have_reconnected(&self) -> bool {
+        match self.stream.peer_state() {
+            PeerState::Open => false,
+            PeerState::HalfClosed => !self.stream.is_local(),
+            PeerState::Closed => true,
         }
     }
 
-    /// Whether all that was asked is answered, or nobody is there to read it.
-    fn owes_nothing(&self) -> bool {
-        self.session.in_flight() == 0 || self.stream.presence() == Presence::Gone
+    /// Whether every request is answered, or nobody is there to read the replies.
+    fn has_no_pending_replies(&self) -> bool {
+        self.session.in_flight() == 0 || self.stream.peer_state() == PeerState::Closed
     }
 
-    /// Hears what became of a request; a turn follows.
-    pub(super) fn hear(&mut self, flight: Flight, outcome: Outcome, workplace: &mut Workplace) {
-        if self.outbox.held() == 0 {
-            self.outbox = workplace.queue();
+    /// Answers a request whose outcome came. The caller must give the connection a turn.
+    pub(super) fn complete_request(
+        &mut self,
+        request: InFlightRequest,
+        outcome: DiskOutcome,
+        resources: &mut WorkerResources,
+    ) {
+        if self.outbox.capacity_held() == 0 {
+            self.outbox = resources.allocate_socket_buffer();
         }
         self.session
-            .hear(flight, outcome, &mut self.outbox, workplace);
-        if self.next == Next::Hold {
-            self.next = Next::Write;
+            .complete_request(request, outcome, &mut self.outbox, resources);
+        if self.next == LoopAction::AwaitDisk {
+            self.next = LoopAction::Write;
         }
     }
 
-    /// Others hold less now; a turn follows.
+    /// Notes that other connections hold less memory now. The caller must give the connection a turn.
     pub(super) fn unpark(&mut self) {
         self.is_parked = false;
-        if self.next == Next::Park {
-            self.next = Next::Write;
+        if self.next == LoopAction::AwaitMemory {
+            self.next = LoopAction::Write;
         }
     }
 
-    /// Nothing more is heard: it is over once what is under way is answered; a turn follows.
-    pub(super) fn part(&mut self) {
-        self.next = Next::Close;
+    /// Reads no more requests. The connection ends after what is under way is answered. The caller must give it a turn.
+    pub(super) fn shut_down(&mut self) {
+        self.next = LoopAction::Close;
     }
 
-    /// Sends, reads and runs requests until the socket or fairness stops it. `read` is room for what comes.
-    pub(super) fn turn(
+    /// Sends, reads and runs requests until the socket or fairness stops it. `read` is scratch space for incoming
+    /// bytes.
+    pub(super) fn serve_turn(
         &mut self,
         read: &mut [u8],
-        workplace: &mut Workplace,
+        resources: &mut WorkerResources,
         now: Instant,
-    ) -> Turn {
-        if self.outbox.held() == 0 {
-            self.outbox = workplace.queue();
+    ) -> NbdTurnEnd {
+        if self.outbox.capacity_held() == 0 {
+            self.outbox = resources.allocate_socket_buffer();
         }
-        let turn = self.serve(read, workplace, now).unwrap_or(Turn::Over);
-        if !self.is_haggling() {
-            self.permit.keep();
+        let turn = self
+            .serve(read, resources, now)
+            .unwrap_or(NbdTurnEnd::Closed);
+        if !self.is_negotiating() {
+            self.permit.mark_spoken();
         }
         let tally = std::mem::take(&mut self.session.tally);
         let reads = std::mem::take(&mut self.session.reads);
         self.reads_small = reads.count > 0 && reads.bytes <= reads.count * SMALL_READ;
         self.permit.group().figures.count(tally);
-        if turn == Turn::Over {
-            self.stream.hear_last_words(read);
+        if turn == NbdTurnEnd::Closed {
+            self.stream.drain_input(read);
         }
         for queue in [&mut self.inbox, &mut self.outbox] {
-            if queue.is_empty() && queue.held() > 0 {
-                workplace.take_back_queue(std::mem::take(queue));
+            if queue.is_empty() && queue.capacity_held() > 0 {
+                resources.release_socket_buffer(std::mem::take(queue));
             }
         }
-        let held = self.inbox.held() + self.outbox.held();
-        workplace.recount(self.held_counted, held);
+        let held = self.inbox.capacity_held() + self.outbox.capacity_held();
+        resources.recount(self.held_counted, held);
         self.held_counted = held;
         turn
     }
 
-    /// Gives back what it holds of its workplace.
-    pub(super) fn end(self, workplace: &mut Workplace) {
-        workplace.recount(self.held_counted, 0);
-        self.session.end(workplace);
+    /// Gives back everything that the connection holds of the worker's resources.
+    pub(super) fn end(self, resources: &mut WorkerResources) {
+        resources.recount(self.held_counted, 0);
+        self.session.end(resources);
     }
 
     fn serve(
         &mut self,
         read: &mut [u8],
-        workplace: &mut Workplace,
+        resources: &mut WorkerResources,
         now: Instant,
-    ) -> Result<Turn, Gone> {
+    ) -> Result<NbdTurnEnd, PeerGone> {
         let (mut reads, mut rounds) = (0, 0);
         loop {
             let flow = self.send(now)?;
             let rest = match flow {
-                Flow::Open => Turn::Rest,
-                Flow::Blocked => Turn::Blocked,
+                SendStatus::AllSent => NbdTurnEnd::Waiting,
+                SendStatus::Blocked => NbdTurnEnd::Blocked,
             };
             match self.next {
-                Next::Garbage => {
+                LoopAction::ProtocolError => {
                     self.permit.group().figures.ended_garbage.bump();
-                    return Ok(Turn::Over);
+                    return Ok(NbdTurnEnd::Closed);
                 }
-                Next::Close if flow == Flow::Open && self.owes_nothing() => return Ok(Turn::Over),
-                // What it asked for last was never begun. It may ask anew over another connection, and be past that
-                // by the time that there is room here.
-                Next::Hold | Next::Park if self.may_be_elsewhere() => self.next = Next::Close,
-                Next::Close | Next::Hold => return Ok(rest),
-                Next::Tls | Next::Write | Next::Park if flow == Flow::Blocked => return Ok(rest),
-                Next::Tls => self.begin_tls()?,
-                Next::Park => return Ok(Turn::Park),
-                Next::Write if rounds == ROUNDS_PER_TURN => return Ok(Turn::Again),
-                Next::Write => {
-                    self.run_inbox(workplace);
+                LoopAction::Close
+                    if flow == SendStatus::AllSent && self.has_no_pending_replies() =>
+                {
+                    return Ok(NbdTurnEnd::Closed);
+                }
+                // The client's last request was never begun. The client may repeat it over another connection, and may
+                // be past it by the time that this connection gets room.
+                LoopAction::AwaitDisk | LoopAction::AwaitMemory if self.may_have_reconnected() => {
+                    self.next = LoopAction::Close
+                }
+                LoopAction::Close | LoopAction::AwaitDisk => return Ok(rest),
+                LoopAction::Tls | LoopAction::Write | LoopAction::AwaitMemory
+                    if flow == SendStatus::Blocked =>
+                {
+                    return Ok(rest);
+                }
+                LoopAction::Tls => self.begin_tls()?,
+                LoopAction::AwaitMemory => return Ok(NbdTurnEnd::AwaitMemory),
+                LoopAction::Write if rounds == ROUNDS_PER_TURN => return Ok(NbdTurnEnd::Again),
+                LoopAction::Write => {
+                    self.run_inbox(resources);
                     rounds += 1;
                 }
-                Next::Read if !self.stream.is_readable() => return Ok(rest),
-                Next::Read if reads == READS_PER_TURN => return Ok(Turn::Again),
-                Next::Read => {
-                    self.receive(read, workplace, now)?;
+                LoopAction::Read if !self.stream.is_readable() => return Ok(rest),
+                LoopAction::Read if reads == READS_PER_TURN => return Ok(NbdTurnEnd::Again),
+                LoopAction::Read => {
+                    self.receive(read, resources, now)?;
                     reads += 1;
                 }
             }
         }
     }
 
-    /// What was said in the open beyond the request for TLS would be believed as if it had come through it.
-    fn begin_tls(&mut self) -> Result<(), Gone> {
-        let tls = self.permit.group().tls.as_ref().ok_or(Gone)?;
+    /// Begins TLS, but not if bytes followed the option in the clear. Otherwise the session would trust them as if they
+    /// had come through TLS.
+    fn begin_tls(&mut self) -> Result<(), PeerGone> {
+        let tls = self.permit.group().tls.as_ref().ok_or(PeerGone)?;
         if !self.inbox.is_empty() {
-            return Err(Gone);
+            return Err(PeerGone);
         }
-        let tls = TlsStream::new(tls, Transport::Tls).ok_or(Gone)?;
+        let tls = TlsStream::new(tls, Transport::Tls).ok_or(PeerGone)?;
         self.stream.begin_tls(tls);
         self.session.begin_tls();
-        self.next = Next::Read;
+        self.next = LoopAction::Read;
         Ok(())
     }
 
-    /// Sends what waits.
-    fn send(&mut self, now: Instant) -> Result<Flow, Gone> {
+    /// Sends the replies that wait.
+    fn send(&mut self, now: Instant) -> Result<SendStatus, PeerGone> {
         let waited = self.outbox.len();
         let flow = self.stream.send(&mut self.outbox)?;
         if self.outbox.len() < waited {
-            self.moved_at = now;
+            self.last_progress = now;
         }
         Ok(flow)
     }
 
-    /// Reads once, a payload straight into its buffer, and runs what came in.
+    /// Reads once, and runs what came in. A payload goes straight into its buffer.
     fn receive(
         &mut self,
         read: &mut [u8],
-        workplace: &mut Workplace,
+        resources: &mut WorkerResources,
         now: Instant,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), PeerGone> {
         let figures = &self.permit.group().figures;
-        let apart = self.session.wanted();
+        let apart = self.session.payload_space();
         let wanted = apart.len();
         match self.stream.receive(apart, read, figures)? {
-            Came::Nothing => {}
-            Came::End => self.next = Next::Close,
-            Came::Bytes(count) => {
+            ReceiveOutcome::WouldBlock => {}
+            ReceiveOutcome::Eof => self.next = LoopAction::Close,
+            ReceiveOutcome::Bytes(count) => {
                 let apart = count.min(wanted);
-                self.moved_at = now;
-                self.permit.begin();
-                self.session.got(apart);
-                self.run_fresh(&read[..count - apart], workplace);
+                self.last_progress = now;
+                self.permit.mark_begun();
+                self.session.payload_received(apart);
+                self.run_from_read_buffer(&read[..count - apart], resources);
             }
         }
         Ok(())
     }
 
-    /// Runs requests, where nothing was left over straight out of the worker's room; what remains of it is kept.
-    fn run_fresh(&mut self, input: &[u8], workplace: &mut Workplace) {
+    /// Runs requests straight from the worker's read buffer if nothing was left over. It keeps the bytes that remain.
+    fn run_from_read_buffer(&mut self, input: &[u8], resources: &mut WorkerResources) {
         if !self.inbox.is_empty() {
             self.inbox.push(input);
-            self.run_inbox(workplace);
+            self.run_inbox(resources);
             return;
         }
-        let consumed = self.advance(input, workplace);
-        if consumed < input.len() && self.next != Next::Close {
-            if self.inbox.held() == 0 {
-                self.inbox = workplace.queue();
+        let consumed = self.advance(input, resources);
+        if consumed < input.len() && self.next != LoopAction::Close {
+            if self.inbox.capacity_held() == 0 {
+                self.inbox = resources.allocate_socket_buffer();
             }
             self.inbox.push(&input[consumed..]);
         }
     }
 
-    fn run_inbox(&mut self, workplace: &mut Workplace) {
+    fn run_inbox(&mut self, resources: &mut WorkerResources) {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let consumed = self.advance(inbox.waiting(), workplace);
-        inbox.finish(consumed);
+        let consumed = self.advance(inbox.waiting(), resources);
+        inbox.consume(consumed);
         self.inbox = inbox;
     }
 
-    fn advance(&mut self, input: &[u8], workplace: &mut Workplace) -> usize {
+    fn advance(&mut self, input: &[u8], resources: &mut WorkerResources) -> usize {
         let exports = &self.permit.group().exports;
         let Advance { consumed, next } =
             self.session
-                .advance(input, exports, &mut self.outbox, workplace);
+                .advance(input, exports, &mut self.outbox, resources);
         self.next = next;
         consumed
     }

@@ -2,29 +2,33 @@
 
 use std::sync::Arc;
 
-use crate::doors::{Lobby, Tls, WhenFull};
-use crate::nbd::metrics::Figures;
+use crate::listeners::{ConnectionLimiter, TlsCertificates, WhenFull};
+use crate::nbd::metrics::NbdFigures;
 use crate::nbd::{Exports, Settings};
-use crate::serving::{Admissions, Admits};
+use crate::serving::{ConnectionFigures, ConnectionGroup};
 
 /// A listener's disks, and what its connections share.
 pub struct Group {
-    /// What may be asked for.
+    /// The disks that clients may ask for.
     pub exports: Arc<Exports>,
-    /// What its connections are granted.
+    /// What the connections are granted.
     pub settings: Settings,
-    /// Where there is some, nothing is told without it.
-    pub tls: Option<Arc<Tls>>,
-    /// What they count.
-    pub figures: Figures,
-    pub(super) lobby: Arc<Lobby>,
+    /// The listener's certificates. If there are any, the session tells a client nothing without TLS.
+    pub tls: Option<Arc<TlsCertificates>>,
+    /// What the connections count.
+    pub figures: NbdFigures,
+    pub(super) limiter: Arc<ConnectionLimiter>,
 }
 
 impl Group {
-    /// Connections to these disks, none yet.
-    pub fn new(exports: Arc<Exports>, settings: Settings, tls: Option<Arc<Tls>>) -> Group {
+    /// A group that serves these disks and has no connection yet.
+    pub fn new(
+        exports: Arc<Exports>,
+        settings: Settings,
+        tls: Option<Arc<TlsCertificates>>,
+    ) -> Group {
         Group {
-            lobby: Lobby::new(
+            limiter: ConnectionLimiter::new(
                 settings.connections_max as usize,
                 settings.silence_max,
                 WhenFull::Waits,
@@ -32,22 +36,22 @@ impl Group {
             exports,
             settings,
             tls,
-            figures: Figures::default(),
+            figures: NbdFigures::default(),
         }
     }
 }
 
-impl Admits for Group {
-    fn lobby(&self) -> &Arc<Lobby> {
-        &self.lobby
+impl ConnectionGroup for Group {
+    fn limiter(&self) -> &Arc<ConnectionLimiter> {
+        &self.limiter
     }
 
-    fn admissions(&self) -> Admissions<'_> {
-        Admissions {
+    fn connection_figures(&self) -> ConnectionFigures<'_> {
+        ConnectionFigures {
             open: &self.figures.connections,
             made: &self.figures.connections_made,
             refused: &self.figures.refused_full,
-            gave_way: Some(&self.figures.ended_late),
+            displaced: Some(&self.figures.ended_late),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The loop: sockets to sessions and back. One thread accepts; each worker has one epoll and many connections, and
-//! serves the listeners of all disks.
+//! The threads that carry bytes between sockets and sessions. One thread accepts connections. Each worker has one epoll
+//! and many connections, and serves the listeners of all disks.
 
 mod connection;
-mod door;
 mod group;
-mod letters;
+mod listener;
+mod messages;
 mod worker;
 
 use std::io;
@@ -15,113 +15,112 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::door::NbdDoor;
 pub use self::group::Group;
-use self::letters::{Message, Parting};
-use self::worker::{PARTING_MAX, Worker};
+use self::listener::NbdListener;
+use self::messages::{Message, ShutdownScope};
+use self::worker::{SHUTDOWN_TIME_MAX, Worker};
 use crate::backend::Backend;
-use crate::doors::{Acceptor, Bell};
-pub use crate::doors::{Endpoint, ListenError, Listener};
-pub use crate::serving::StartError;
-use crate::serving::{Crew, Mailbox, RoundRobin, spawn};
-use crate::tenancy::Doorman;
+use crate::listeners::{Acceptor, AcceptorHandle};
+pub use crate::listeners::{Endpoint, ListenError, Listener};
+use crate::serving::{Mailbox, MonotonicClock, RoundRobin, WorkerThreads, spawn};
+pub use crate::serving::{OnFailure, StartError};
+use crate::tenancy::StoreHandle;
 
-/// Connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`. As memcached's: after a restart
-/// all guests of a host come at once.
+/// How many connections may wait to be accepted. The kernel lowers it to `net.core.somaxconn`. It is as large as
+/// memcached's, because after a restart all guests of a host connect at once.
 pub const BACKLOG: u32 = 1024;
 
-/// What a busy worker may take longer than it should for seeing connections off.
-const PARTING_SLACK: Duration = Duration::from_secs(5);
+/// How much longer than [`SHUTDOWN_TIME_MAX`] a busy worker may take to close connections.
+const SHUTDOWN_SLACK: Duration = Duration::from_secs(5);
 
-/// Hears that serving failed and cannot go on. Must not block.
-pub type Failed = dyn Fn() + Send + Sync;
-
-/// Threads that serve. Stop them: where this is only dropped the workers end, and the thread that accepts goes on until the
-/// process ends.
-pub struct Running {
-    bell: Arc<Bell<NbdDoor>>,
+/// The threads that serve NBD. Call [`stop`](NbdService::stop) to end them. If you only drop the service, the workers
+/// end, but the accepting thread goes on until the process ends.
+pub struct NbdService {
+    acceptor_handle: Arc<AcceptorHandle<NbdListener>>,
     workers: Arc<RoundRobin<Message>>,
     acceptor: JoinHandle<()>,
-    crew: Crew<Message>,
-    open: Mutex<Vec<(String, Arc<Group>)>>,
+    worker_threads: WorkerThreads<Message>,
+    listeners: Mutex<Vec<(String, Arc<Group>)>>,
+    clock: MonotonicClock,
 }
 
-impl Running {
+impl NbdService {
     /// Serves one more listener.
     ///
     /// # Errors
     ///
-    /// The kernel does not let it be waited for.
+    /// The kernel refuses to watch the listener.
     pub fn add(&self, listener: Listener, group: Arc<Group>) -> io::Result<()> {
         let address = listener.address().to_owned();
-        self.bell.open(NbdDoor {
+        self.acceptor_handle.add(NbdListener {
             listener,
             group: Arc::clone(&group),
             workers: Arc::clone(&self.workers),
+            clock: self.clock.clone(),
         })?;
-        self.open.lock().push((address, group));
+        self.listeners.lock().push((address, group));
         Ok(())
     }
 
-    /// Closes the listener of that address, and its connections once what is under way is answered, within a few
-    /// seconds. Says whether there was one. Returns when all that is done.
+    /// Closes the listener of that address and its connections. Each connection first finishes what is under way,
+    /// within a few seconds. Returns after everything is closed, and says whether there was such a listener.
     pub fn close(&self, address: &str) -> bool {
-        let mut open = self.open.lock();
+        let mut open = self.listeners.lock();
         let Some(place) = open.iter().position(|(known, _)| known == address) else {
             return false;
         };
         let (_, group) = open.swap_remove(place);
         drop(open);
-        let shut = self.bell.shut(address);
-        part(&self.workers, || Parting::Group(Arc::clone(&group)));
+        let shut = self.acceptor_handle.remove(address);
+        shut_down_connections(&self.workers, || ShutdownScope::Group(Arc::clone(&group)));
         shut
     }
 
-    /// Takes a disk off all listeners, and closes its connections once what is under way is answered, within a few
-    /// seconds. Returns when all that is done: no worker uses the disk any more then.
+    /// Removes a disk from all listeners and closes its connections. Each connection first finishes what is under way,
+    /// within a few seconds. When this returns, no worker uses the disk any more.
     pub fn remove_disk(&self, name: &str) {
-        for (_, group) in self.open.lock().iter() {
+        for (_, group) in self.listeners.lock().iter() {
             group.exports.remove(name);
         }
-        part(&self.workers, || Parting::Disk(name.to_owned()));
+        shut_down_connections(&self.workers, || ShutdownScope::Disk(name.to_owned()));
     }
 
-    /// Stops accepting, then serving, once what is under way is answered, within a few seconds. Returns when all
-    /// threads have ended.
+    /// Stops accepting, then serving. Each connection first finishes what is under way, within a few seconds. Returns
+    /// after all threads have ended.
     pub fn stop(self) {
-        self.bell.stop();
+        self.acceptor_handle.stop();
         let _ = self.acceptor.join();
-        self.crew.end_by(end);
+        self.worker_threads.stop_and_join(shutdown_message);
     }
 }
 
-/// Ends connections, and returns when they are gone.
-fn part(workers: &RoundRobin<Message>, whose: impl Fn() -> Parting) {
+/// Closes connections, and returns after they are closed.
+fn shut_down_connections(workers: &RoundRobin<Message>, scope: impl Fn() -> ShutdownScope) {
     let (gone, all_gone) = mpsc::channel();
     for mailbox in workers.all() {
-        mailbox.send(Message::Part(whose(), gone.clone()));
+        mailbox.send(Message::Shutdown(scope(), gone.clone()));
     }
     drop(gone);
-    // Nothing is ever sent: each worker lets go of its end when it is done.
-    let _ = all_gone.recv_timeout(PARTING_MAX + PARTING_SLACK);
+    // Nobody ever sends on this channel. Each worker drops its sender when it is done.
+    let _ = all_gone.recv_timeout(SHUTDOWN_TIME_MAX + SHUTDOWN_SLACK);
 }
 
-/// Starts `threads` worker threads, which serve nothing yet.
+/// Starts `threads` worker threads, which serve no listener yet.
 ///
 /// # Errors
 ///
-/// The kernel or the store refuses a worker.
+/// The kernel or the store refuses to make a worker.
 pub fn start(
     threads: usize,
     backend: &Backend,
-    failed: Arc<Failed>,
-) -> Result<Running, StartError> {
-    let (mut acceptor, bell) = Acceptor::new()?;
-    let mut crew = Crew::new(end);
+    failed: Arc<OnFailure>,
+) -> Result<NbdService, StartError> {
+    let (mut acceptor, acceptor_handle) = Acceptor::new()?;
+    let mut worker_threads = WorkerThreads::new(shutdown_message);
     for n in 0..threads.max(1) {
         let (backend, failed) = (backend.clone(), Arc::clone(&failed));
         let make = move || make_worker(&backend);
-        crew.start(&format!("nbd-{n}"), make, move |error| {
+        worker_threads.start(&format!("nbd-{n}"), make, move |error| {
             tracing::error!(%error, "serving NBD failed");
             failed();
         })?;
@@ -134,22 +133,23 @@ pub fn start(
             failed();
         },
     )?;
-    Ok(Running {
-        bell,
+    Ok(NbdService {
+        acceptor_handle,
         acceptor,
-        workers: Arc::new(RoundRobin::new(crew.mailboxes().to_vec())),
-        crew,
-        open: Mutex::default(),
+        workers: Arc::new(RoundRobin::new(worker_threads.mailboxes().to_vec())),
+        worker_threads,
+        listeners: Mutex::default(),
+        clock: backend.deadline_clock.clone(),
     })
 }
 
-/// The letter by which a worker ends.
-fn end() -> Message {
+/// The message that ends a worker.
+fn shutdown_message() -> Message {
     let (gone, _) = mpsc::channel();
-    Message::Part(Parting::All, gone)
+    Message::Shutdown(ShutdownScope::All, gone)
 }
 
 fn make_worker(backend: &Backend) -> Result<(Worker, Arc<Mailbox<Message>>), StartError> {
-    let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger)?;
-    Ok(Worker::new(doorman)?)
+    let store = StoreHandle::new(&backend.store, backend.clock, &backend.ledger)?;
+    Ok(Worker::new(store, backend.deadline_clock.clone())?)
 }

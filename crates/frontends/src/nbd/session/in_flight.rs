@@ -1,30 +1,30 @@
-//! Requests that their disk has and has not answered.
+//! The table of requests that a disk has and has not answered yet.
 
 use std::sync::Arc;
 
-use crate::block::Disk;
-use crate::nbd::wire::requests::Ask;
+use crate::block_device::Disk;
+use crate::nbd::wire::requests::NbdCommand;
 
 /// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::nbd) struct Flight {
-    /// Who asked.
-    pub(in crate::nbd) whose: Whose,
-    /// What it called the request.
+pub(in crate::nbd) struct InFlightRequest {
+    /// The connection that asked.
+    pub(in crate::nbd) connection: ConnectionId,
+    /// The client's name for the request.
     pub(in crate::nbd) cookie: u64,
-    /// What it asked for.
-    pub(in crate::nbd) ask: Ask,
-    /// The first byte.
+    /// What the client asked for.
+    pub(in crate::nbd) command: NbdCommand,
+    /// The offset of the first byte.
     pub(in crate::nbd) at: u64,
-    /// How many.
+    /// How many bytes.
     pub(in crate::nbd) len: u32,
-    /// Bytes of its buffer.
+    /// Bytes of the request's buffer.
     pub(in crate::nbd) held: usize,
-    /// Who answers it.
+    /// The disk that answers.
     pub(in crate::nbd) disk: DiskId,
 }
 
-/// A disk, for as long as it is served.
+/// Names a disk for as long as it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::nbd) struct DiskId(usize);
 
@@ -34,52 +34,54 @@ impl DiskId {
     }
 }
 
-/// A connection of a worker, by its place and by a number that no other in that place ever has.
+/// Names a connection of a worker, by its place and by a serial number. No two connections in one place ever have the
+/// same serial number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::nbd) struct Whose {
+pub(in crate::nbd) struct ConnectionId {
     pub(in crate::nbd) place: usize,
     pub(in crate::nbd) serial: u64,
 }
 
-/// All requests of a worker that are in flight: at most [`IN_FLIGHT_MAX`](crate::nbd::IN_FLIGHT_MAX) for each connection.
+/// All requests of a worker that are in flight. There are at most [`IN_FLIGHT_MAX`](crate::nbd::IN_FLIGHT_MAX) per
+/// connection.
 #[derive(Debug, Default)]
-pub(in crate::nbd) struct Flights {
-    slots: Vec<Slot>,
+pub(in crate::nbd) struct InFlightTable {
+    slots: Vec<InFlightEntry>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct InFlightEntry {
     generation: u32,
-    flight: Option<Flight>,
+    request: Option<InFlightRequest>,
 }
 
-impl Flights {
-    /// Enters a request; says by which token its outcome comes.
-    pub(in crate::nbd) fn depart(&mut self, flight: Flight) -> u64 {
+impl InFlightTable {
+    /// Enters a request, and returns the token of its outcome.
+    pub(in crate::nbd) fn insert(&mut self, request: InFlightRequest) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
+            self.slots.push(InFlightEntry {
                 generation: 0,
-                flight: None,
+                request: None,
             });
             self.slots.len() as u32 - 1
         });
         let place = &mut self.slots[slot as usize];
-        place.flight = Some(flight);
+        place.request = Some(request);
         u64::from(place.generation) << 32 | u64::from(slot)
     }
 
-    /// The request of that token; none if it was answered before.
-    pub(in crate::nbd) fn land(&mut self, token: u64) -> Option<Flight> {
+    /// Takes out the request of that token. `None` if it was answered before.
+    pub(in crate::nbd) fn remove(&mut self, token: u64) -> Option<InFlightRequest> {
         let (generation, slot) = ((token >> 32) as u32, token as u32);
         let place = self.slots.get_mut(slot as usize)?;
         if place.generation != generation {
             return None;
         }
-        let flight = place.flight.take()?;
+        let request = place.request.take()?;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(slot);
-        Some(flight)
+        Some(request)
     }
 }
 
@@ -87,14 +89,14 @@ impl Flights {
 mod tests {
     use super::*;
 
-    fn flight(cookie: u64) -> Flight {
-        Flight {
-            whose: Whose {
+    fn request(cookie: u64) -> InFlightRequest {
+        InFlightRequest {
+            connection: ConnectionId {
                 place: 1,
                 serial: 2,
             },
             cookie,
-            ask: Ask::Read,
+            command: NbdCommand::Read,
             at: 0,
             len: 1,
             held: 1,
@@ -104,16 +106,16 @@ mod tests {
 
     #[test]
     fn a_token_lands_once_and_never_on_another_flight() {
-        let mut flights = Flights::default();
-        let first = flights.depart(flight(1));
-        let second = flights.depart(flight(2));
-        assert_eq!(flights.land(first), Some(flight(1)));
-        assert_eq!(flights.land(first), None);
-        let third = flights.depart(flight(3));
+        let mut table = InFlightTable::default();
+        let first = table.insert(request(1));
+        let second = table.insert(request(2));
+        assert_eq!(table.remove(first), Some(request(1)));
+        assert_eq!(table.remove(first), None);
+        let third = table.insert(request(3));
         assert_ne!(first, third);
-        assert_eq!(flights.land(first), None);
-        assert_eq!(flights.land(third), Some(flight(3)));
-        assert_eq!(flights.land(second), Some(flight(2)));
-        assert_eq!(flights.land(u64::MAX), None);
+        assert_eq!(table.remove(first), None);
+        assert_eq!(table.remove(third), Some(request(3)));
+        assert_eq!(table.remove(second), Some(request(2)));
+        assert_eq!(table.remove(u64::MAX), None);
     }
 }

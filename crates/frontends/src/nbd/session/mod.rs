@@ -1,94 +1,97 @@
-//! A connection's conversation: first it haggles, then it asks. It knows no socket: bytes go in, replies go to an
-//! outbox, and what memory cannot answer goes to the disk and comes back as an outcome.
+//! One connection's session. It first negotiates, then carries out requests. The session knows no socket: bytes go in,
+//! and replies go to an outbox. If memory cannot answer a request, the session submits it to the disk, and the answer
+//! comes back as an outcome.
 
 pub(super) mod in_flight;
-pub(super) mod negotiate;
+pub(super) mod negotiation;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use self::in_flight::{DiskId, Flight, Whose};
-use self::negotiate::{Haggling, Tls};
+use self::in_flight::{ConnectionId, DiskId, InFlightRequest};
+use self::negotiation::{Negotiation, TlsState};
 use super::map::Exports;
-use super::metrics::Tally;
-use super::queue::Queue;
-use super::wire::replies::{self, Errno};
-use super::wire::requests::{Ask, HEAD_BYTES, Head, Terms};
-use super::workplace::Workplace;
+use super::metrics::NbdTally;
+use super::socket_buffer::SocketBuffer;
+use super::wire::replies::{self, Errno, ReplyFormat};
+use super::wire::requests::{HEADER_BYTES, NbdCommand, NegotiatedOptions, RequestHeader};
+use super::worker_resources::WorkerResources;
 use super::{BACKLOG_MAX, IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX};
-use crate::block::{Buffer, Desk, Disk, Fault, Outcome, Shape};
+use crate::block_device::{
+    Buffer, Disk, DiskFastPath, DiskFault, DiskOutcome, DiskShape, ExtentLimit, Fua,
+};
 
-/// Payloads that are shorter wait in the inbox until they are whole; longer ones go straight into a buffer.
+/// A shorter payload waits in the inbox until it is whole. A longer one goes straight into a buffer.
 const PAYLOAD_APART_MIN: u32 = 16 << 10;
 
-/// What happens next.
+/// What the connection does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// It wants more bytes than it got.
+pub(super) enum LoopAction {
+    /// Read: the session wants more bytes.
     Read,
-    /// Replies should be sent before it goes on.
+    /// Send replies before the session goes on.
     Write,
-    /// It goes on once outcomes have come.
-    Hold,
-    /// It goes on once others hold less.
-    Park,
-    /// TLS begins once all is sent.
+    /// Wait for outcomes from the disk.
+    AwaitDisk,
+    /// Wait until other connections hold less memory.
+    AwaitMemory,
+    /// Begin TLS after everything is sent.
     Tls,
-    /// It is over once all is answered and sent.
+    /// Close the connection after everything is answered and sent.
     Close,
-    /// It is over.
-    Garbage,
+    /// Close the connection at once, because the bytes are not NBD.
+    ProtocolError,
 }
 
-/// What a call took and what happens next.
+/// How many bytes a call consumed, and what the connection does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Advance {
     pub(super) consumed: usize,
-    pub(super) next: Next,
+    pub(super) next: LoopAction,
 }
 
-/// One conversation.
+/// The session of one connection.
 pub(super) struct Session {
-    whose: Whose,
-    stage: Stage,
+    connection: ConnectionId,
+    phase: SessionPhase,
     in_flight: u32,
     in_flight_bytes: usize,
-    /// What was counted since it was last asked.
-    pub(super) tally: Tally,
-    /// What was asked to be read since then.
-    pub(super) reads: Reads,
+    /// What the session counted since the connection last took it.
+    pub(super) tally: NbdTally,
+    /// What clients asked to read since then.
+    pub(super) reads: ReadTotals,
 }
 
-/// How much was asked to be read.
+/// How many reads there were, and of how many bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reads {
+pub(super) struct ReadTotals {
     pub(super) count: u64,
     pub(super) bytes: u64,
 }
 
-enum Stage {
-    Haggling(Haggling),
-    Serving(Serving),
+enum SessionPhase {
+    Negotiating(Negotiation),
+    Transmission(Transmission),
 }
 
-struct Serving {
+struct Transmission {
     disk: Arc<dyn Disk>,
-    desk: Rc<dyn Desk>,
-    terms: Terms,
+    fast_path: Rc<dyn DiskFastPath>,
+    options: NegotiatedOptions,
     payload: Option<Payload>,
 }
 
-/// A request's payload that comes on its own.
+/// A payload that the session receives apart from its request.
 enum Payload {
-    /// It goes into a buffer.
-    Kept {
-        head: Head,
-        lasting: bool,
+    /// The payload goes into a buffer.
+    Buffered {
+        header: RequestHeader,
+        fua: Fua,
         buffer: Buffer,
         got: usize,
     },
-    /// Its request was refused; the client hears of it after the last byte.
-    Skipped {
+    /// The session refused the request. It tells the client after the payload's last byte.
+    Discarded {
         cookie: u64,
         errno: Errno,
         left: usize,
@@ -96,91 +99,91 @@ enum Payload {
 }
 
 impl Session {
-    /// A conversation that begins: says hello.
-    pub(super) fn new(whose: Whose, tls: Tls, out: &mut Queue) -> Session {
+    /// Begins a session and writes the greeting.
+    pub(super) fn new(connection: ConnectionId, tls: TlsState, out: &mut SocketBuffer) -> Session {
         Session {
-            whose,
-            stage: Stage::Haggling(Haggling::new(tls, out)),
+            connection,
+            phase: SessionPhase::Negotiating(Negotiation::new(tls, out)),
             in_flight: 0,
             in_flight_bytes: 0,
-            tally: Tally::default(),
-            reads: Reads::default(),
+            tally: NbdTally::default(),
+            reads: ReadTotals::default(),
         }
     }
 
-    /// Whether no disk was chosen yet.
-    pub(super) fn is_haggling(&self) -> bool {
-        matches!(self.stage, Stage::Haggling(_))
+    /// Whether the client has not chosen a disk yet.
+    pub(super) fn is_negotiating(&self) -> bool {
+        matches!(self.phase, SessionPhase::Negotiating(_))
     }
 
-    /// Its disk, once it has one.
+    /// The session's disk, after the client chose one.
     pub(super) fn disk(&self) -> Option<&Arc<dyn Disk>> {
-        match &self.stage {
-            Stage::Haggling(_) => None,
-            Stage::Serving(serving) => Some(&serving.disk),
+        match &self.phase {
+            SessionPhase::Negotiating(_) => None,
+            SessionPhase::Transmission(transmission) => Some(&transmission.disk),
         }
     }
 
-    /// Requests that wait for the disk.
+    /// How many requests wait for the disk.
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// Whether part of a payload has come.
+    /// Whether the session has received only a part of a payload.
     pub(super) fn is_amid_payload(&self) -> bool {
-        match &self.stage {
-            Stage::Haggling(_) => false,
-            Stage::Serving(serving) => serving.payload.is_some(),
+        match &self.phase {
+            SessionPhase::Negotiating(_) => false,
+            SessionPhase::Transmission(transmission) => transmission.payload.is_some(),
         }
     }
 
-    /// TLS is spoken from here on.
+    /// Notes that the connection speaks TLS from here on.
     pub(super) fn begin_tls(&mut self) {
-        if let Stage::Haggling(haggling) = &mut self.stage {
-            haggling.begin_tls();
+        if let SessionPhase::Negotiating(negotiation) = &mut self.phase {
+            negotiation.begin_tls();
         }
     }
 
-    /// Where the next bytes of the client may go without passing through an inbox.
-    pub(super) fn wanted(&mut self) -> &mut [u8] {
-        match &mut self.stage {
-            Stage::Serving(Serving {
-                payload: Some(Payload::Kept { buffer, got, .. }),
+    /// Where the client's next bytes may go without passing through an inbox.
+    pub(super) fn payload_space(&mut self) -> &mut [u8] {
+        match &mut self.phase {
+            SessionPhase::Transmission(Transmission {
+                payload: Some(Payload::Buffered { buffer, got, .. }),
                 ..
             }) => &mut buffer[*got..],
             _ => &mut [],
         }
     }
 
-    /// So many bytes went there.
-    pub(super) fn got(&mut self, count: usize) {
-        if let Stage::Serving(Serving {
-            payload: Some(Payload::Kept { got, .. }),
+    /// Notes that `count` bytes went there.
+    pub(super) fn payload_received(&mut self, count: usize) {
+        if let SessionPhase::Transmission(Transmission {
+            payload: Some(Payload::Buffered { got, .. }),
             ..
-        }) = &mut self.stage
+        }) = &mut self.phase
         {
             *got += count;
         }
     }
 
-    /// Hears what the client says.
+    /// Carries out what the client sent, as far as possible.
     pub(super) fn advance(
         &mut self,
         input: &[u8],
         exports: &Exports,
-        out: &mut Queue,
-        workplace: &mut Workplace,
+        out: &mut SocketBuffer,
+        resources: &mut WorkerResources,
     ) -> Advance {
         let mut consumed = 0;
         loop {
             let rest = &input[consumed..];
-            let step = match self.stage {
-                Stage::Haggling(_) => self.haggle(rest, exports, out, workplace),
-                Stage::Serving(_) => self.serve(rest, out, workplace),
+            let step = match self.phase {
+                SessionPhase::Negotiating(_) => self.negotiate(rest, exports, out, resources),
+                SessionPhase::Transmission(_) => self.transmit(rest, out, resources),
             };
             match step {
-                Step::Took(count) => consumed += count,
-                Step::Stop(count, next) => {
+                AdvanceStep::Continue(count) => consumed += count,
+                AdvanceStep::Stop(count, next) => {
                     return Advance {
                         consumed: consumed + count,
                         next,
@@ -190,389 +193,420 @@ impl Session {
         }
     }
 
-    fn haggle(
+    fn negotiate(
         &mut self,
         input: &[u8],
         exports: &Exports,
-        out: &mut Queue,
-        workplace: &mut Workplace,
-    ) -> Step {
-        let Stage::Haggling(haggling) = &mut self.stage else {
-            return Step::Stop(0, Next::Read);
+        out: &mut SocketBuffer,
+        resources: &mut WorkerResources,
+    ) -> AdvanceStep {
+        let SessionPhase::Negotiating(negotiation) = &mut self.phase else {
+            return AdvanceStep::Stop(0, LoopAction::Read);
         };
-        let negotiate::Advance { consumed, next } = haggling.advance(input, exports, out);
-        self.tally.unknown_exports += std::mem::take(&mut haggling.unknown_exports);
+        let negotiation::NegotiationAdvance { consumed, next } =
+            negotiation.advance(input, exports, out);
+        self.tally.unknown_exports += std::mem::take(&mut negotiation.unknown_exports);
         let next = match next {
-            negotiate::Next::Read => Next::Read,
-            negotiate::Next::Write if out.len() < BACKLOG_MAX => return Step::Took(consumed),
-            negotiate::Next::Write => Next::Write,
-            negotiate::Next::Tls => Next::Tls,
-            negotiate::Next::Close => Next::Close,
-            negotiate::Next::Garbage => Next::Garbage,
-            negotiate::Next::Serve(disk, terms) => {
-                self.stage = Stage::Serving(Serving {
-                    desk: workplace.desk(&disk),
+            negotiation::NegotiationAction::Read => LoopAction::Read,
+            negotiation::NegotiationAction::Write if out.len() < BACKLOG_MAX => {
+                return AdvanceStep::Continue(consumed);
+            }
+            negotiation::NegotiationAction::Write => LoopAction::Write,
+            negotiation::NegotiationAction::Tls => LoopAction::Tls,
+            negotiation::NegotiationAction::Close => LoopAction::Close,
+            negotiation::NegotiationAction::ProtocolError => LoopAction::ProtocolError,
+            negotiation::NegotiationAction::Serve(disk, terms) => {
+                self.phase = SessionPhase::Transmission(Transmission {
+                    fast_path: resources.fast_path(&disk),
                     disk,
-                    terms,
+                    options: terms,
                     payload: None,
                 });
-                return Step::Took(consumed);
+                return AdvanceStep::Continue(consumed);
             }
         };
-        Step::Stop(consumed, next)
+        AdvanceStep::Stop(consumed, next)
     }
 
-    fn serve(&mut self, input: &[u8], out: &mut Queue, workplace: &mut Workplace) -> Step {
-        let Stage::Serving(serving) = &mut self.stage else {
-            return Step::Stop(0, Next::Read);
+    fn transmit(
+        &mut self,
+        input: &[u8],
+        out: &mut SocketBuffer,
+        resources: &mut WorkerResources,
+    ) -> AdvanceStep {
+        let SessionPhase::Transmission(transmission) = &mut self.phase else {
+            return AdvanceStep::Stop(0, LoopAction::Read);
         };
-        let mut desk_side = Asking {
-            whose: self.whose,
-            serving,
+        let mut call = TransmissionCall {
+            connection: self.connection,
+            transmission,
             in_flight: &mut self.in_flight,
             in_flight_bytes: &mut self.in_flight_bytes,
             tally: &mut self.tally,
             reads: &mut self.reads,
             out,
-            workplace,
+            resources,
         };
-        match desk_side.serving.payload.is_some() {
-            true => desk_side.hear_payload(input),
-            false => desk_side.hear(input),
+        match call.transmission.payload.is_some() {
+            true => call.receive_payload(input),
+            false => call.run_request(input),
         }
     }
 
-    /// Hears what became of a request.
-    pub(super) fn hear(
+    /// Answers a request whose outcome came.
+    pub(super) fn complete_request(
         &mut self,
-        flight: Flight,
-        outcome: Outcome,
-        out: &mut Queue,
-        workplace: &mut Workplace,
+        request: InFlightRequest,
+        outcome: DiskOutcome,
+        out: &mut SocketBuffer,
+        resources: &mut WorkerResources,
     ) {
         self.in_flight -= 1;
-        self.in_flight_bytes -= flight.held;
-        let Stage::Serving(serving) = &mut self.stage else {
+        self.in_flight_bytes -= request.held;
+        let SessionPhase::Transmission(transmission) = &mut self.phase else {
             return;
         };
-        let mut asking = Asking {
-            whose: self.whose,
-            serving,
+        let mut call = TransmissionCall {
+            connection: self.connection,
+            transmission,
             in_flight: &mut self.in_flight,
             in_flight_bytes: &mut self.in_flight_bytes,
             tally: &mut self.tally,
             reads: &mut self.reads,
             out,
-            workplace,
+            resources,
         };
-        asking.answer(&flight, &outcome);
-        asking
-            .workplace
-            .take_back(flight.disk, outcome.buffer, flight.held);
+        call.answer(&request, &outcome);
+        call.resources
+            .release_buffer(request.disk, outcome.buffer, request.held);
     }
 
-    /// Gives back what a conversation that ends still holds; what is in flight comes back by itself.
-    pub(super) fn end(self, workplace: &mut Workplace) {
-        if let Stage::Serving(Serving {
-            payload: Some(Payload::Kept { buffer, .. }),
+    /// Releases what an ending session still holds. Requests in flight release their own share when they come back.
+    pub(super) fn end(self, resources: &mut WorkerResources) {
+        if let SessionPhase::Transmission(Transmission {
+            payload: Some(Payload::Buffered { buffer, .. }),
             disk,
             ..
-        }) = self.stage
+        }) = self.phase
         {
             let held = buffer.len();
-            workplace.take_back(DiskId::of(&disk), buffer, held);
+            resources.release_buffer(DiskId::of(&disk), buffer, held);
         }
     }
 }
 
-/// How hearing goes on.
-enum Step {
-    /// So many bytes are done with, and there may be more in the rest.
-    Took(usize),
-    /// So many bytes are done with, and that is all for now.
-    Stop(usize, Next),
+/// How `advance` goes on.
+enum AdvanceStep {
+    /// This many bytes are consumed, and the rest may hold more.
+    Continue(usize),
+    /// This many bytes are consumed, and the session stops here for now.
+    Stop(usize, LoopAction),
 }
 
-/// A conversation about one disk, for as long as a call takes.
-struct Asking<'a> {
-    whose: Whose,
-    serving: &'a mut Serving,
+/// A session in transmission, with what one call needs.
+struct TransmissionCall<'a> {
+    connection: ConnectionId,
+    transmission: &'a mut Transmission,
     in_flight: &'a mut u32,
     in_flight_bytes: &'a mut usize,
-    tally: &'a mut Tally,
-    reads: &'a mut Reads,
-    out: &'a mut Queue,
-    workplace: &'a mut Workplace,
+    tally: &'a mut NbdTally,
+    reads: &'a mut ReadTotals,
+    out: &'a mut SocketBuffer,
+    resources: &'a mut WorkerResources,
 }
 
-impl Asking<'_> {
-    /// Hears one request.
-    fn hear(&mut self, input: &[u8]) -> Step {
+impl TransmissionCall<'_> {
+    /// Carries out one request.
+    fn run_request(&mut self, input: &[u8]) -> AdvanceStep {
         if self.out.len() >= BACKLOG_MAX {
-            return Step::Stop(0, Next::Write);
+            return AdvanceStep::Stop(0, LoopAction::Write);
         }
-        let Some((head, rest)) = input.split_first_chunk::<HEAD_BYTES>() else {
-            return Step::Stop(0, Next::Read);
+        let Some((header, rest)) = input.split_first_chunk::<HEADER_BYTES>() else {
+            return AdvanceStep::Stop(0, LoopAction::Read);
         };
-        let Some(head) = Head::of(head) else {
-            return Step::Stop(0, Next::Garbage);
+        let Some(header) = RequestHeader::of(header) else {
+            return AdvanceStep::Stop(0, LoopAction::ProtocolError);
         };
-        if let Some(next) = self.must_wait(head.buffer()) {
-            return Step::Stop(0, next);
+        if let Some(next) = self.wait_reason(header.buffer_len()) {
+            return AdvanceStep::Stop(0, next);
         }
-        let shape = self.serving.disk.shape();
-        match head.ask(&self.serving.terms, &shape) {
-            Ok(Ask::Disconnect) => Step::Stop(HEAD_BYTES, Next::Close),
-            Ok(Ask::Write { lasting }) => self.hear_write(head, lasting, rest),
-            Ok(ask) => {
-                self.run(&head, ask, &shape);
-                Step::Took(HEAD_BYTES)
+        let shape = self.transmission.disk.shape();
+        match header.validate(&self.transmission.options, &shape) {
+            Ok(NbdCommand::Disconnect) => AdvanceStep::Stop(HEADER_BYTES, LoopAction::Close),
+            Ok(NbdCommand::Write { fua }) => self.receive_write(header, fua, rest),
+            Ok(command) => {
+                self.run(&header, command, &shape);
+                AdvanceStep::Continue(HEADER_BYTES)
             }
-            Err(errno) => self.refuse(&head, errno),
+            Err(errno) => self.refuse(&header, errno),
         }
     }
 
     fn disk(&self) -> DiskId {
-        DiskId::of(&self.serving.disk)
+        DiskId::of(&self.transmission.disk)
     }
 
-    /// Why a request that may need `len` bytes cannot be heard yet.
-    fn must_wait(&self, len: usize) -> Option<Next> {
+    /// Why a request that may need `len` bytes has to wait.
+    fn wait_reason(&self, len: usize) -> Option<LoopAction> {
         let is_full =
             *self.in_flight >= IN_FLIGHT_MAX || *self.in_flight_bytes + len > IN_FLIGHT_BYTES_MAX;
-        let has_room = self.workplace.has_room(self.disk(), len);
+        let has_room = self.resources.has_room(self.disk(), len);
         match *self.in_flight {
             0 if has_room => None,
-            0 => Some(Next::Park),
-            _ if is_full || !has_room => Some(Next::Hold),
+            0 => Some(LoopAction::AwaitMemory),
+            _ if is_full || !has_room => Some(LoopAction::AwaitDisk),
             _ => None,
         }
     }
 
-    fn refuse(&mut self, head: &Head, errno: Errno) -> Step {
+    fn refuse(&mut self, header: &RequestHeader, errno: Errno) -> AdvanceStep {
         self.tally.refused += 1;
-        if head.payload() > 0 {
-            self.serving.payload = Some(Payload::Skipped {
-                cookie: head.cookie,
+        if header.payload_len() > 0 {
+            self.transmission.payload = Some(Payload::Discarded {
+                cookie: header.cookie,
                 errno,
-                left: head.payload() as usize,
+                left: header.payload_len() as usize,
             });
         } else {
-            let in_chunks = head.is_answered_in_chunks(&self.serving.terms);
-            replies::failed(self.out, in_chunks, head.cookie, errno);
+            let format = header.error_format(&self.transmission.options);
+            replies::failed(self.out, format, header.cookie, errno);
         }
-        Step::Took(HEAD_BYTES)
+        AdvanceStep::Continue(HEADER_BYTES)
     }
 
-    fn hear_write(&mut self, head: Head, lasting: bool, rest: &[u8]) -> Step {
-        let len = head.len as usize;
+    fn receive_write(&mut self, header: RequestHeader, fua: Fua, rest: &[u8]) -> AdvanceStep {
+        let len = header.len as usize;
         if let Some(payload) = rest.get(..len) {
-            self.write(&head, lasting, payload);
-            return Step::Took(HEAD_BYTES + len);
+            self.write(&header, fua, payload);
+            return AdvanceStep::Continue(HEADER_BYTES + len);
         }
-        if head.len < PAYLOAD_APART_MIN {
-            return Step::Stop(0, Next::Read);
+        if header.len < PAYLOAD_APART_MIN {
+            return AdvanceStep::Stop(0, LoopAction::Read);
         }
-        self.serving.payload = Some(Payload::Kept {
-            head,
-            lasting,
-            buffer: self.workplace.buffer(self.disk(), len),
+        self.transmission.payload = Some(Payload::Buffered {
+            header,
+            fua,
+            buffer: self.resources.allocate_buffer(self.disk(), len),
             got: 0,
         });
-        Step::Took(HEAD_BYTES)
+        AdvanceStep::Continue(HEADER_BYTES)
     }
 
-    fn hear_payload(&mut self, input: &[u8]) -> Step {
-        let (took, is_whole) = match self.serving.payload.as_mut() {
+    fn receive_payload(&mut self, input: &[u8]) -> AdvanceStep {
+        let (took, is_whole) = match self.transmission.payload.as_mut() {
             None => (0, true),
-            Some(Payload::Kept { buffer, got, .. }) => {
+            Some(Payload::Buffered { buffer, got, .. }) => {
                 let took = input.len().min(buffer.len() - *got);
                 buffer[*got..*got + took].copy_from_slice(&input[..took]);
                 *got += took;
                 (took, *got == buffer.len())
             }
-            Some(Payload::Skipped { left, .. }) => {
+            Some(Payload::Discarded { left, .. }) => {
                 let took = input.len().min(*left);
                 *left -= took;
                 (took, *left == 0)
             }
         };
         if !is_whole {
-            return Step::Stop(took, Next::Read);
+            return AdvanceStep::Stop(took, LoopAction::Read);
         }
-        self.end_payload();
-        Step::Took(took)
+        self.finish_payload();
+        AdvanceStep::Continue(took)
     }
 
-    fn end_payload(&mut self) {
-        match self.serving.payload.take() {
+    fn finish_payload(&mut self) {
+        match self.transmission.payload.take() {
             None => {}
-            Some(Payload::Skipped { cookie, errno, .. }) => {
-                replies::failed(self.out, false, cookie, errno)
+            Some(Payload::Discarded { cookie, errno, .. }) => {
+                replies::failed(self.out, ReplyFormat::Simple, cookie, errno)
             }
-            Some(Payload::Kept {
-                head,
-                lasting,
+            Some(Payload::Buffered {
+                header,
+                fua,
                 buffer,
                 ..
-            }) => self.write_buffer(&head, lasting, buffer),
+            }) => self.write_buffer(&header, fua, buffer),
         }
     }
 
-    fn write(&mut self, head: &Head, lasting: bool, payload: &[u8]) {
-        if payload.is_empty() || self.serving.desk.write(head.at, payload, lasting) {
-            self.done_at_once(head.cookie);
+    fn write(&mut self, header: &RequestHeader, fua: Fua, payload: &[u8]) {
+        if payload.is_empty() || self.transmission.fast_path.write(header.at, payload, fua) {
+            self.reply_done(header.cookie);
             return;
         }
-        let mut buffer = self.workplace.buffer(self.disk(), payload.len());
+        let mut buffer = self.resources.allocate_buffer(self.disk(), payload.len());
         buffer.copy_from_slice(payload);
-        self.depart(head, Ask::Write { lasting }, buffer);
+        self.submit_to_disk(header, NbdCommand::Write { fua }, buffer);
     }
 
-    fn write_buffer(&mut self, head: &Head, lasting: bool, buffer: Buffer) {
-        if self.serving.desk.write(head.at, &buffer, lasting) {
+    fn write_buffer(&mut self, header: &RequestHeader, fua: Fua, buffer: Buffer) {
+        if self.transmission.fast_path.write(header.at, &buffer, fua) {
             let held = buffer.len();
-            self.workplace.take_back(self.disk(), buffer, held);
-            self.done_at_once(head.cookie);
+            self.resources.release_buffer(self.disk(), buffer, held);
+            self.reply_done(header.cookie);
             return;
         }
-        self.depart(head, Ask::Write { lasting }, buffer);
+        self.submit_to_disk(header, NbdCommand::Write { fua }, buffer);
     }
 
-    fn run(&mut self, head: &Head, ask: Ask, shape: &Shape) {
-        match ask {
-            Ask::Read => self.read(head),
-            Ask::Flush => self.flush(head),
-            Ask::Trim { lasting } => self.trim(head, lasting, shape),
-            Ask::Zero { .. } | Ask::Prefetch => self.depart_unless_empty(head, ask),
-            Ask::Extents { one } => self.tell_extents(head, one),
-            Ask::Write { .. } | Ask::Disconnect => {}
+    fn run(&mut self, header: &RequestHeader, command: NbdCommand, shape: &DiskShape) {
+        match command {
+            NbdCommand::Read => self.read(header),
+            NbdCommand::Flush => self.flush(header),
+            NbdCommand::Trim { fua } => self.trim(header, fua, shape),
+            NbdCommand::Zero(_) | NbdCommand::Prefetch => self.submit_unless_empty(header, command),
+            NbdCommand::Extents { limit } => self.reply_extents(header, limit),
+            NbdCommand::Write { .. } | NbdCommand::Disconnect => {}
         }
     }
 
-    fn tell_extents(&mut self, head: &Head, one: bool) {
-        let known = || self.serving.desk.extent(head.at, u64::from(head.len));
-        match one.then(known).flatten() {
-            Some(extent) => replies::extents(self.out, head.cookie, head.len, one, &[extent]),
-            None => self.depart(head, Ask::Extents { one }, Buffer::default()),
+    fn reply_extents(&mut self, header: &RequestHeader, limit: ExtentLimit) {
+        let known = match limit {
+            ExtentLimit::One => self
+                .transmission
+                .fast_path
+                .extent(header.at, u64::from(header.len)),
+            ExtentLimit::Many => None,
+        };
+        match known {
+            Some(extent) => replies::extents(self.out, header.cookie, header.len, limit, &[extent]),
+            None => self.submit_to_disk(header, NbdCommand::Extents { limit }, Buffer::default()),
         }
     }
 
-    fn read(&mut self, head: &Head) {
+    fn read(&mut self, header: &RequestHeader) {
         self.reads.count += 1;
-        self.reads.bytes += u64::from(head.len);
-        let structured = self.serving.terms.structured;
-        if head.len == 0 {
-            replies::read_nothing(self.out, structured, head.cookie);
+        self.reads.bytes += u64::from(header.len);
+        let format = self.transmission.options.reply_format;
+        if header.len == 0 {
+            replies::empty_read(self.out, format, header.cookie);
             return;
         }
-        let front = replies::read_head_bytes(structured);
-        let len = front + head.len as usize;
+        let header_len = replies::read_header_len(format);
+        let len = header_len + header.len as usize;
         let space = self.out.space(len);
-        if self.serving.desk.read(head.at, &mut space[front..]) {
-            replies::read_head(space, structured, head.cookie, head.at, head.len);
+        if self
+            .transmission
+            .fast_path
+            .read(header.at, &mut space[header_len..])
+        {
+            replies::write_read_header(space, format, header.cookie, header.at, header.len);
             return;
         }
         self.out.give_back(len);
-        let buffer = self.workplace.buffer(self.disk(), head.len as usize);
-        self.depart(head, Ask::Read, buffer);
+        let buffer = self
+            .resources
+            .allocate_buffer(self.disk(), header.len as usize);
+        self.submit_to_disk(header, NbdCommand::Read, buffer);
     }
 
-    fn flush(&mut self, head: &Head) {
-        match self.serving.desk.flush() {
-            true => self.done_at_once(head.cookie),
-            false => self.depart(head, Ask::Flush, Buffer::default()),
+    fn flush(&mut self, header: &RequestHeader) {
+        match self.transmission.fast_path.flush() {
+            true => self.reply_done(header.cookie),
+            false => self.submit_to_disk(header, NbdCommand::Flush, Buffer::default()),
         }
     }
 
-    /// A disk that does not trim says yes all the same: it is a hint.
-    fn trim(&mut self, head: &Head, lasting: bool, shape: &Shape) {
-        if !shape.trims || head.len == 0 {
-            self.done_at_once(head.cookie);
-        } else if self.serving.desk.trim(head.at, u64::from(head.len)) {
-            self.end_trim(head, lasting);
+    /// A disk that does not trim reports success all the same, because a trim is only a hint.
+    fn trim(&mut self, header: &RequestHeader, fua: Fua, shape: &DiskShape) {
+        if !shape.trims || header.len == 0 {
+            self.reply_done(header.cookie);
+        } else if self
+            .transmission
+            .fast_path
+            .trim(header.at, u64::from(header.len))
+        {
+            self.finish_trim(header, fua);
         } else {
-            self.depart(head, Ask::Trim { lasting }, Buffer::default());
+            self.submit_to_disk(header, NbdCommand::Trim { fua }, Buffer::default());
         }
     }
 
-    /// Disks know no lasting trim: a flush makes it one.
-    fn end_trim(&mut self, head: &Head, lasting: bool) {
-        match !lasting || self.serving.desk.flush() {
-            true => self.done_at_once(head.cookie),
-            false => self.depart(head, Ask::Flush, Buffer::default()),
+    /// Disks have no trim with FUA, so a flush makes the trim durable.
+    fn finish_trim(&mut self, header: &RequestHeader, fua: Fua) {
+        match fua == Fua::Off || self.transmission.fast_path.flush() {
+            true => self.reply_done(header.cookie),
+            false => self.submit_to_disk(header, NbdCommand::Flush, Buffer::default()),
         }
     }
 
-    fn done_at_once(&mut self, cookie: u64) {
+    fn reply_done(&mut self, cookie: u64) {
         replies::done(self.out, cookie);
     }
 
-    fn depart_unless_empty(&mut self, head: &Head, ask: Ask) {
-        match head.len {
-            0 => self.done_at_once(head.cookie),
-            _ => self.depart(head, ask, Buffer::default()),
+    fn submit_unless_empty(&mut self, header: &RequestHeader, command: NbdCommand) {
+        match header.len {
+            0 => self.reply_done(header.cookie),
+            _ => self.submit_to_disk(header, command, Buffer::default()),
         }
     }
 
-    fn depart(&mut self, head: &Head, ask: Ask, buffer: Buffer) {
-        let flight = Flight {
-            whose: self.whose,
-            cookie: head.cookie,
-            ask,
-            at: head.at,
-            len: head.len,
+    fn submit_to_disk(&mut self, header: &RequestHeader, command: NbdCommand, buffer: Buffer) {
+        let request = InFlightRequest {
+            connection: self.connection,
+            cookie: header.cookie,
+            command,
+            at: header.at,
+            len: header.len,
             held: buffer.len(),
             disk: self.disk(),
         };
-        self.send(flight, buffer);
+        self.submit(request, buffer);
     }
 
-    fn send(&mut self, flight: Flight, buffer: Buffer) {
-        let Some(verb) = flight.ask.verb() else {
+    fn submit(&mut self, request: InFlightRequest, buffer: Buffer) {
+        let Some(operation) = request.command.disk_operation() else {
             return;
         };
         *self.in_flight += 1;
-        *self.in_flight_bytes += flight.held;
-        self.workplace
-            .send(&self.serving.disk, verb, flight, buffer);
+        *self.in_flight_bytes += request.held;
+        self.resources
+            .submit(&self.transmission.disk, operation, request, buffer);
     }
 
     /// Replies to a request whose outcome came.
-    fn answer(&mut self, flight: &Flight, outcome: &Outcome) {
-        match (outcome.result, flight.ask) {
-            (Err(fault), ask) => self.fail(flight, ask.errno(fault)),
-            (Ok(()), Ask::Read) => self.answer_read(flight, outcome),
-            (Ok(()), Ask::Extents { one }) => {
-                replies::extents(self.out, flight.cookie, flight.len, one, &outcome.extents);
+    fn answer(&mut self, request: &InFlightRequest, outcome: &DiskOutcome) {
+        match (outcome.result, request.command) {
+            (Err(fault), command) => self.fail(request, command.errno(fault)),
+            (Ok(()), NbdCommand::Read) => self.answer_read(request, outcome),
+            (Ok(()), NbdCommand::Extents { limit }) => {
+                replies::extents(
+                    self.out,
+                    request.cookie,
+                    request.len,
+                    limit,
+                    &outcome.extents,
+                );
             }
-            (Ok(()), Ask::Trim { lasting: true }) => self.send(
-                Flight {
-                    ask: Ask::Flush,
+            (Ok(()), NbdCommand::Trim { fua: Fua::On }) => self.submit(
+                InFlightRequest {
+                    command: NbdCommand::Flush,
                     at: 0,
                     len: 0,
-                    ..*flight
+                    ..*request
                 },
                 Buffer::default(),
             ),
-            (Ok(()), _) => replies::done(self.out, flight.cookie),
+            (Ok(()), _) => replies::done(self.out, request.cookie),
         }
     }
 
-    fn answer_read(&mut self, flight: &Flight, outcome: &Outcome) {
-        if outcome.buffer.len() != flight.len as usize {
-            return self.fail(flight, Ask::Read.errno(Fault::Io));
+    fn answer_read(&mut self, request: &InFlightRequest, outcome: &DiskOutcome) {
+        if outcome.buffer.len() != request.len as usize {
+            return self.fail(request, NbdCommand::Read.errno(DiskFault::Io));
         }
-        let structured = self.serving.terms.structured;
-        let front = replies::read_head_bytes(structured);
-        let space = self.out.space(front + outcome.buffer.len());
-        replies::read_head(space, structured, flight.cookie, flight.at, flight.len);
-        space[front..].copy_from_slice(&outcome.buffer);
+        let format = self.transmission.options.reply_format;
+        let header_len = replies::read_header_len(format);
+        let space = self.out.space(header_len + outcome.buffer.len());
+        replies::write_read_header(space, format, request.cookie, request.at, request.len);
+        space[header_len..].copy_from_slice(&outcome.buffer);
     }
 
-    fn fail(&mut self, flight: &Flight, errno: Errno) {
-        let in_chunks =
-            self.serving.terms.structured && matches!(flight.ask, Ask::Read | Ask::Extents { .. });
-        replies::failed(self.out, in_chunks, flight.cookie, errno);
+    fn fail(&mut self, request: &InFlightRequest, errno: Errno) {
+        let format = match request.command {
+            NbdCommand::Read | NbdCommand::Extents { .. } => self.transmission.options.reply_format,
+            _ => ReplyFormat::Simple,
+        };
+        replies::failed(self.out, format, request.cookie, errno);
     }
 }

@@ -1,10 +1,10 @@
-//! Conversations, byte by byte.
+//! Sessions, byte by byte.
 
 mod any_cut;
 #[path = "../../../tests/fake_disk/mod.rs"]
 mod fake_disk;
-mod haggling;
-mod line;
+mod loopback;
+mod negotiation;
 mod requests;
 
-use crate::{block, tenancy};
+use crate::{block_device, tenancy};

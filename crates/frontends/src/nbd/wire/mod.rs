@@ -1,14 +1,14 @@
-//! Bytes of the protocol: what a client says as types, and replies as bytes. All numbers are big-endian.
+//! The bytes of the protocol: requests as types, replies as bytes. All numbers are big-endian.
 
 pub mod options;
 pub mod replies;
 pub mod requests;
 
-/// Reads numbers from the front of bytes.
+/// Reads numbers from the front of a byte slice.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Front<'a>(pub(super) &'a [u8]);
+pub(super) struct BigEndianReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Front<'a> {
+impl<'a> BigEndianReader<'a> {
     pub(super) fn u16(&mut self) -> Option<u16> {
         self.chunk().map(|bytes| u16::from_be_bytes(*bytes))
     }
@@ -21,7 +21,7 @@ impl<'a> Front<'a> {
         self.chunk().map(|bytes| u64::from_be_bytes(*bytes))
     }
 
-    /// A length, and so many bytes of text.
+    /// Reads a length and a text of that length.
     pub(super) fn text(&mut self) -> Option<&'a str> {
         let len = self.u32()? as usize;
         let (text, rest) = self.0.split_at_checked(len)?;

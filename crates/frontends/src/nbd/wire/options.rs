@@ -1,80 +1,90 @@
-//! The bytes of haggling: greeting, options, and the replies to them.
+//! The bytes of the negotiation: greeting, options, and replies to options.
 
-use super::Front;
-use crate::block::{REQUEST_BYTES_MAX, Shape};
-use crate::nbd::queue::Queue;
+use super::BigEndianReader;
+use super::replies::ReplyFormat;
+use crate::block_device::{DiskShape, REQUEST_BYTES_MAX};
+use crate::nbd::socket_buffer::SocketBuffer;
 
 const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 
-/// Bytes of the flags that a client answers a greeting with.
+/// Bytes of the flags in a client's answer to the greeting.
 pub(crate) const CLIENT_FLAGS_BYTES: usize = 4;
 
-/// Bytes of an option before its own.
-pub(crate) const OPTION_HEAD_BYTES: usize = 16;
+/// Bytes of an option's header.
+pub(crate) const OPTION_HEADER_BYTES: usize = 16;
 
-/// The most bytes of an option's own. Beyond it they are skipped.
+/// The longest payload of an option. The session skips a longer one.
 pub(crate) const OPTION_BYTES_MAX: u32 = 64 << 10;
 
 /// The most bytes of an export's name.
 pub(crate) const NAME_BYTES_MAX: usize = 4096;
 
-/// Bytes that small requests are best made of.
+/// The block size that small requests should use.
 const PREFERRED_BYTES: u32 = 4096;
 
-/// Zeroes that end the answer to an export name, unless the client spares itself them.
-const PADDING: [u8; 124] = [0; 124];
+/// Zeroes that end the answer to EXPORT_NAME, unless the client set NO_ZEROES.
+const PADDING_BYTES: [u8; 124] = [0; 124];
 
-/// What server and client say of themselves.
+/// How the answer to EXPORT_NAME ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Padding {
+    /// 124 zero bytes follow.
+    Zeroes,
+    /// Nothing follows, because the client set NO_ZEROES.
+    Omitted,
+}
+
+/// The flags that server and client exchange in the handshake.
 pub mod handshake {
-    /// Options may be haggled over.
+    /// The server negotiates options.
     pub(crate) const FIXED_NEWSTYLE: u16 = 1 << 0;
-    /// The answer to an export name need not end in zeroes.
+    /// The answer to EXPORT_NAME need not end in zeroes.
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
-/// What a disk can do, as the client is told.
+/// The transmission flags, which tell a client what a disk can do.
 pub mod transmission {
-    /// Always set.
+    /// This flag is always set.
     pub const HAS_FLAGS: u16 = 1 << 0;
-    /// Nobody may write.
+    /// The disk is read-only.
     pub(crate) const READ_ONLY: u16 = 1 << 1;
-    /// FLUSH is there.
+    /// The disk accepts FLUSH.
     pub(crate) const SEND_FLUSH: u16 = 1 << 2;
-    /// The FUA flag is there.
+    /// The disk accepts the FUA flag.
     pub(crate) const SEND_FUA: u16 = 1 << 3;
-    /// TRIM is there.
+    /// The disk accepts TRIM.
     pub(crate) const SEND_TRIM: u16 = 1 << 5;
-    /// WRITE_ZEROES is there.
+    /// The disk accepts WRITE_ZEROES.
     pub(crate) const SEND_WRITE_ZEROES: u16 = 1 << 6;
-    /// The DF flag is there.
+    /// The disk accepts the DF flag.
     pub(crate) const SEND_DF: u16 = 1 << 7;
-    /// All connections see the same disk, and a flush of one is a flush for all.
+    /// All connections see the same disk, and a flush on one connection holds for all.
     pub(crate) const CAN_MULTI_CONN: u16 = 1 << 8;
-    /// CACHE is there.
+    /// The disk accepts CACHE.
     pub(crate) const SEND_CACHE: u16 = 1 << 10;
-    /// The FAST_ZERO flag is there.
+    /// The disk accepts the FAST_ZERO flag.
     pub(crate) const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Kinds of replies to an option.
+/// The types of replies to an option.
 pub mod rep {
-    /// Yes, or the end of a list.
+    /// The server agrees, or a list ends.
     pub(crate) const ACK: u32 = 1;
-    /// An export of a list.
+    /// One export of a list.
     pub(crate) const EXPORT: u32 = 2;
-    /// Something about an export.
+    /// One fact about an export.
     pub(crate) const ABOUT: u32 = 3;
     /// A metadata context.
     pub(crate) const CONTEXTS: u32 = 4;
     /// The option is unknown.
     pub(crate) const ERR_UNSUP: u32 = 1 << 31 | 1;
-    /// The option is not granted.
+    /// The server does not grant the option.
     pub(crate) const ERR_POLICY: u32 = 1 << 31 | 2;
     /// The option makes no sense.
     pub(crate) const ERR_INVALID: u32 = 1 << 31 | 3;
-    /// TLS first.
+    /// The server wants TLS first.
     pub(crate) const ERR_TLS_REQD: u32 = 1 << 31 | 5;
     /// There is no such export.
     pub(crate) const ERR_UNKNOWN: u32 = 1 << 31 | 6;
@@ -83,7 +93,7 @@ pub mod rep {
 }
 
 /// Kinds of information about an export.
-mod item {
+mod export_item {
     pub(super) const EXPORT: u16 = 0;
     pub(super) const NAME: u16 = 1;
     pub(super) const BLOCK_SIZE: u16 = 3;
@@ -91,154 +101,154 @@ mod item {
 
 /// What an option asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// Serve this export, or hang up.
+pub enum OptionType {
+    /// Serve this export, or close the connection.
     ExportName,
-    /// Hang up.
+    /// Close the connection.
     Abort,
-    /// Which exports are there?
+    /// List the exports.
     List,
-    /// Go on in TLS.
+    /// Begin TLS.
     StartTls,
-    /// Tell about an export.
+    /// Describe an export.
     Info,
     /// Serve this export.
     Go,
-    /// Replies in chunks.
+    /// Use structured replies.
     StructuredReply,
-    /// Which metadata contexts are there?
+    /// List the metadata contexts.
     ListMetaContext,
-    /// These metadata contexts.
+    /// Select these metadata contexts.
     SetMetaContext,
-    /// Something else.
+    /// An option that this server does not know.
     Unknown,
 }
 
-impl Verb {
-    fn of(number: u32) -> Verb {
+impl OptionType {
+    fn of(number: u32) -> OptionType {
         match number {
-            1 => Verb::ExportName,
-            2 => Verb::Abort,
-            3 => Verb::List,
-            5 => Verb::StartTls,
-            6 => Verb::Info,
-            7 => Verb::Go,
-            8 => Verb::StructuredReply,
-            9 => Verb::ListMetaContext,
-            10 => Verb::SetMetaContext,
-            _ => Verb::Unknown,
+            1 => OptionType::ExportName,
+            2 => OptionType::Abort,
+            3 => OptionType::List,
+            5 => OptionType::StartTls,
+            6 => OptionType::Info,
+            7 => OptionType::Go,
+            8 => OptionType::StructuredReply,
+            9 => OptionType::ListMetaContext,
+            10 => OptionType::SetMetaContext,
+            _ => OptionType::Unknown,
         }
     }
 }
 
-/// The front of an option.
+/// The header of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OptionHead {
-    /// What it asks for.
-    pub verb: Verb,
-    /// Its number, which replies repeat.
+pub(crate) struct OptionHeader {
+    /// Which option it is.
+    pub option_type: OptionType,
+    /// The option's number, which replies repeat.
     pub number: u32,
-    /// Bytes of its own.
+    /// Bytes of the payload.
     pub len: u32,
 }
 
-impl OptionHead {
-    /// Reads an option's head; none where the magic is wrong.
-    pub(crate) fn of(bytes: &[u8; OPTION_HEAD_BYTES]) -> Option<OptionHead> {
-        let mut front = Front(bytes);
-        if front.u64()? != OPTION_MAGIC {
+impl OptionHeader {
+    /// Reads an option's header. `None` if the magic is wrong.
+    pub(crate) fn of(bytes: &[u8; OPTION_HEADER_BYTES]) -> Option<OptionHeader> {
+        let mut reader = BigEndianReader(bytes);
+        if reader.u64()? != OPTION_MAGIC {
             return None;
         }
-        let number = front.u32()?;
-        Some(OptionHead {
-            verb: Verb::of(number),
+        let number = reader.u32()?;
+        Some(OptionHeader {
+            option_type: OptionType::of(number),
             number,
-            len: front.u32()?,
+            len: reader.u32()?,
         })
     }
 }
 
-/// What INFO and GO say.
+/// The payload of INFO and GO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish<'a> {
-    /// Which export.
+pub struct ExportQuery<'a> {
+    /// The export's name.
     pub name: &'a str,
-    /// Its name is wanted back.
+    /// Whether the client wants the name back.
     pub wants_name: bool,
-    /// Its block sizes are wanted.
+    /// Whether the client wants the block sizes.
     pub wants_block_sizes: bool,
 }
 
-impl<'a> Wish<'a> {
-    /// Reads what INFO and GO say; none if it makes no sense.
-    pub fn of(bytes: &'a [u8]) -> Option<Wish<'a>> {
-        let mut front = Front(bytes);
-        let mut wish = Wish {
-            name: name_of(front.text()?)?,
+impl<'a> ExportQuery<'a> {
+    /// Reads the payload of INFO or GO. `None` if it makes no sense.
+    pub fn of(bytes: &'a [u8]) -> Option<ExportQuery<'a>> {
+        let mut reader = BigEndianReader(bytes);
+        let mut query = ExportQuery {
+            name: checked_name(reader.text()?)?,
             wants_name: false,
             wants_block_sizes: false,
         };
-        for _ in 0..front.u16()? {
-            match front.u16()? {
-                item::NAME => wish.wants_name = true,
-                item::BLOCK_SIZE => wish.wants_block_sizes = true,
+        for _ in 0..reader.u16()? {
+            match reader.u16()? {
+                export_item::NAME => query.wants_name = true,
+                export_item::BLOCK_SIZE => query.wants_block_sizes = true,
                 _ => {}
             }
         }
-        front.is_empty().then_some(wish)
+        reader.is_empty().then_some(query)
     }
 }
 
-/// What LIST_META_CONTEXT and SET_META_CONTEXT say.
+/// The payload of LIST_META_CONTEXT and SET_META_CONTEXT.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Contexts<'a> {
-    /// Of which export.
+pub(crate) struct MetaContextsQuery<'a> {
+    /// The export's name.
     pub name: &'a str,
     queries: u32,
-    rest: Front<'a>,
+    rest: BigEndianReader<'a>,
 }
 
-impl<'a> Contexts<'a> {
-    /// Reads such an option; none if it makes no sense.
-    pub(crate) fn of(bytes: &'a [u8]) -> Option<Contexts<'a>> {
-        let mut front = Front(bytes);
-        let contexts = Contexts {
-            name: name_of(front.text()?)?,
-            queries: front.u32()?,
-            rest: front,
+impl<'a> MetaContextsQuery<'a> {
+    /// Reads such a payload. `None` if it makes no sense.
+    pub(crate) fn of(bytes: &'a [u8]) -> Option<MetaContextsQuery<'a>> {
+        let mut reader = BigEndianReader(bytes);
+        let contexts = MetaContextsQuery {
+            name: checked_name(reader.text()?)?,
+            queries: reader.u32()?,
+            rest: reader,
         };
         for _ in 0..contexts.queries {
-            front.text()?;
+            reader.text()?;
         }
-        front.is_empty().then_some(contexts)
+        reader.is_empty().then_some(contexts)
     }
 
-    /// Whether nothing in particular is asked for.
-    pub(crate) fn is_open(&self) -> bool {
+    /// Whether the client names no context.
+    pub(crate) fn asks_for_all(&self) -> bool {
         self.queries == 0
     }
 
-    /// What is asked for.
+    /// The contexts that the client names.
     pub(crate) fn queries(&self) -> impl Iterator<Item = &'a str> {
         let mut rest = self.rest;
         (0..self.queries).map_while(move |_| rest.text())
     }
 }
 
-/// A name that may be one.
-pub(crate) fn name_of(text: &str) -> Option<&str> {
+/// The text, if it may be an export's name.
+pub(crate) fn checked_name(text: &str) -> Option<&str> {
     (text.len() <= NAME_BYTES_MAX && !text.contains('\0')).then_some(text)
 }
 
-/// Says hello.
-pub fn greet(out: &mut Queue) {
+/// Writes the server's greeting.
+pub fn write_greeting(out: &mut SocketBuffer) {
     out.push(&INIT_MAGIC.to_be_bytes());
     out.push(&OPTION_MAGIC.to_be_bytes());
     out.push(&(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES).to_be_bytes());
 }
 
-/// Replies to the option of that number.
-pub fn reply(out: &mut Queue, number: u32, kind: u32, parts: &[&[u8]]) {
+/// Writes a reply to the option of that number.
+pub fn reply(out: &mut SocketBuffer, number: u32, kind: u32, parts: &[&[u8]]) {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     out.push(&OPTION_REPLY_MAGIC.to_be_bytes());
     out.push(&number.to_be_bytes());
@@ -247,14 +257,14 @@ pub fn reply(out: &mut Queue, number: u32, kind: u32, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.push(part));
 }
 
-/// An export of a list.
-pub(crate) fn reply_export(out: &mut Queue, number: u32, name: &str) {
+/// Writes one export of a list.
+pub(crate) fn reply_export(out: &mut SocketBuffer, number: u32, name: &str) {
     let len = (name.len() as u32).to_be_bytes();
     reply(out, number, rep::EXPORT, &[&len, name.as_bytes()]);
 }
 
-/// A metadata context.
-pub(crate) fn reply_contexts(out: &mut Queue, number: u32, id: u32, name: &str) {
+/// Writes one metadata context.
+pub(crate) fn reply_contexts(out: &mut SocketBuffer, number: u32, id: u32, name: &str) {
     reply(
         out,
         number,
@@ -263,48 +273,52 @@ pub(crate) fn reply_contexts(out: &mut Queue, number: u32, id: u32, name: &str) 
     );
 }
 
-/// All that a wish wants to know of an export.
-pub(crate) fn reply_export_facts(
-    out: &mut Queue,
+/// Writes everything that a query asks about an export.
+pub(crate) fn reply_export_description(
+    out: &mut SocketBuffer,
     number: u32,
-    wish: &Wish<'_>,
+    query: &ExportQuery<'_>,
     name: &str,
-    facts: Facts,
+    description: ExportDescription,
 ) {
-    let kind = item::EXPORT.to_be_bytes();
-    reply(out, number, rep::ABOUT, &[&kind, &facts.bytes()]);
-    if wish.wants_name {
-        let kind = item::NAME.to_be_bytes();
+    let kind = export_item::EXPORT.to_be_bytes();
+    reply(out, number, rep::ABOUT, &[&kind, &description.bytes()]);
+    if query.wants_name {
+        let kind = export_item::NAME.to_be_bytes();
         reply(out, number, rep::ABOUT, &[&kind, name.as_bytes()]);
     }
-    if wish.wants_block_sizes {
-        let kind = item::BLOCK_SIZE.to_be_bytes();
+    if query.wants_block_sizes {
+        let kind = export_item::BLOCK_SIZE.to_be_bytes();
         let [min, max] = [1_u32, REQUEST_BYTES_MAX].map(u32::to_be_bytes);
         let preferred = PREFERRED_BYTES.to_be_bytes();
         reply(out, number, rep::ABOUT, &[&kind, &min, &preferred, &max]);
     }
 }
 
-/// Answers an export name: from here on there are requests.
-pub(crate) fn answer_export_name(out: &mut Queue, facts: Facts, is_padded: bool) {
-    out.push(&facts.bytes());
-    if is_padded {
-        out.push(&PADDING);
+/// Answers EXPORT_NAME. Requests follow from here on.
+pub(crate) fn answer_export_name(
+    out: &mut SocketBuffer,
+    description: ExportDescription,
+    padding: Padding,
+) {
+    out.push(&description.bytes());
+    if padding == Padding::Zeroes {
+        out.push(&PADDING_BYTES);
     }
 }
 
-/// Size and abilities of an export.
+/// The size and the abilities of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
-    /// Bytes.
+pub(crate) struct ExportDescription {
+    /// The size in bytes.
     pub size: u64,
-    /// Of [`transmission`].
+    /// The flags of [`transmission`].
     pub flags: u16,
 }
 
-impl Facts {
-    /// Those of a disk. `structured`: replies may come in chunks.
-    pub(crate) fn of(shape: &Shape, structured: bool) -> Facts {
+impl ExportDescription {
+    /// The size and abilities of a disk, for a client that gets its replies in `format`.
+    pub(crate) fn of(shape: &DiskShape, format: ReplyFormat) -> ExportDescription {
         use transmission::{
             CAN_MULTI_CONN, HAS_FLAGS, READ_ONLY, SEND_CACHE, SEND_DF, SEND_FAST_ZERO, SEND_FLUSH,
             SEND_FUA, SEND_TRIM, SEND_WRITE_ZEROES,
@@ -317,10 +331,10 @@ impl Facts {
         if shape.trims && !shape.read_only {
             flags |= SEND_TRIM;
         }
-        if structured {
+        if format == ReplyFormat::Structured {
             flags |= SEND_DF;
         }
-        Facts {
+        ExportDescription {
             size: shape.bytes,
             flags,
         }

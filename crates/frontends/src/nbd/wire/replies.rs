@@ -1,27 +1,27 @@
 //! The bytes of replies.
 
-use crate::block::Extent;
-use crate::nbd::queue::Queue;
+use crate::block_device::{Extent, ExtentLimit};
+use crate::nbd::socket_buffer::SocketBuffer;
 
 const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
-/// Bytes of a simple reply before what was read.
+/// Bytes of a simple reply before its data.
 pub(crate) const SIMPLE_BYTES: usize = 16;
 
-/// Bytes of a chunk before what is in it.
+/// Bytes of a chunk's header.
 const CHUNK_BYTES: usize = 20;
 
-/// Bytes of a chunk before what was read.
+/// Bytes of a chunk before the data of a read.
 pub(crate) const READ_CHUNK_BYTES: usize = CHUNK_BYTES + 8;
 
-/// The last chunk.
+/// The flag of the last chunk.
 const DONE: u16 = 1 << 0;
 
-/// By which number base:allocation goes.
+/// The id of base:allocation.
 pub(crate) const ALLOCATION_ID: u32 = 1;
 
-/// Neither bytes in the backing nor anything but zeroes to read.
+/// The backing has no bytes there, and reads give zeroes.
 const HOLE_AND_ZERO: u32 = 3;
 
 /// The most extents in one reply.
@@ -34,7 +34,17 @@ mod kind {
     pub(super) const ERROR: u16 = 1 << 15 | 1;
 }
 
-/// What went wrong, by the protocol's numbers.
+/// How the daemon writes its reply to a read or to BLOCK_STATUS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyFormat {
+    /// NBD simple replies.
+    #[default]
+    Simple,
+    /// NBD structured reply chunks.
+    Structured,
+}
+
+/// What went wrong, as the protocol numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errno {
     /// EPERM.
@@ -67,41 +77,50 @@ impl Errno {
     }
 }
 
-/// Bytes before what was read.
-pub(crate) fn read_head_bytes(structured: bool) -> usize {
-    match structured {
-        true => READ_CHUNK_BYTES,
-        false => SIMPLE_BYTES,
+/// Bytes of the header before the data of a read.
+pub(crate) fn read_header_len(format: ReplyFormat) -> usize {
+    match format {
+        ReplyFormat::Structured => READ_CHUNK_BYTES,
+        ReplyFormat::Simple => SIMPLE_BYTES,
     }
 }
 
-/// Writes what comes before `len` bytes that were read at `at`.
-pub(crate) fn read_head(space: &mut [u8], structured: bool, cookie: u64, at: u64, len: u32) {
-    if structured {
-        let (head, rest) = space.split_at_mut(CHUNK_BYTES);
-        head.copy_from_slice(&chunk(kind::OFFSET_BYTES, cookie, len + 8));
-        rest[..8].copy_from_slice(&at.to_be_bytes());
-    } else {
-        space[..SIMPLE_BYTES].copy_from_slice(&simple_bytes(0, cookie));
+/// Writes the header before `len` bytes that were read at `at`.
+pub(crate) fn write_read_header(
+    space: &mut [u8],
+    format: ReplyFormat,
+    cookie: u64,
+    at: u64,
+    len: u32,
+) {
+    match format {
+        ReplyFormat::Structured => {
+            let (header, rest) = space.split_at_mut(CHUNK_BYTES);
+            header.copy_from_slice(&chunk(kind::OFFSET_BYTES, cookie, len + 8));
+            rest[..8].copy_from_slice(&at.to_be_bytes());
+        }
+        ReplyFormat::Simple => {
+            space[..SIMPLE_BYTES].copy_from_slice(&simple_bytes(0, cookie));
+        }
     }
 }
 
-/// A read of nothing succeeded.
-pub(crate) fn read_nothing(out: &mut Queue, structured: bool, cookie: u64) {
-    match structured {
-        true => out.push(&chunk(kind::NONE, cookie, 0)),
-        false => done(out, cookie),
+/// Writes that a read of no bytes succeeded.
+pub(crate) fn empty_read(out: &mut SocketBuffer, format: ReplyFormat, cookie: u64) {
+    match format {
+        ReplyFormat::Structured => out.push(&chunk(kind::NONE, cookie, 0)),
+        ReplyFormat::Simple => done(out, cookie),
     }
 }
 
-/// Anything but a read or BLOCK_STATUS succeeded.
-pub fn done(out: &mut Queue, cookie: u64) {
+/// Writes that a request succeeded. It is for every request but reads and BLOCK_STATUS.
+pub fn done(out: &mut SocketBuffer, cookie: u64) {
     out.push(&simple_bytes(0, cookie));
 }
 
-/// A request failed. `in_chunks`: as reads and BLOCK_STATUS are told of it on structured connections.
-pub fn failed(out: &mut Queue, in_chunks: bool, cookie: u64, errno: Errno) {
-    if !in_chunks {
+/// Writes that a request failed, in the request's error format.
+pub fn failed(out: &mut SocketBuffer, format: ReplyFormat, cookie: u64, errno: Errno) {
+    if format == ReplyFormat::Simple {
         out.push(&simple_bytes(errno as u32, cookie));
         return;
     }
@@ -112,9 +131,18 @@ pub fn failed(out: &mut Queue, in_chunks: bool, cookie: u64, errno: Errno) {
     out.push(text);
 }
 
-/// Which of `len` bytes the backing has, as far as is known. Never more than one extent if `one`.
-pub fn extents(out: &mut Queue, cookie: u64, len: u32, one: bool, found: &[Extent]) {
-    let most = if one { 1 } else { EXTENTS_MAX };
+/// Writes which of `len` bytes the backing has, as far as is known. It writes no more extents than `limit` allows.
+pub fn extents(
+    out: &mut SocketBuffer,
+    cookie: u64,
+    len: u32,
+    limit: ExtentLimit,
+    found: &[Extent],
+) {
+    let most = match limit {
+        ExtentLimit::One => 1,
+        ExtentLimit::Many => EXTENTS_MAX,
+    };
     let runs = runs(found, len, most);
     out.push(&chunk(
         kind::BLOCK_STATUS,
@@ -128,7 +156,7 @@ pub fn extents(out: &mut Queue, cookie: u64, len: u32, one: bool, found: &[Exten
     }
 }
 
-/// Extents within `len` bytes, those that are alike as one; at least one, at most `most`.
+/// The extents within `len` bytes, with equal neighbours joined. There is at least one run, and at most `most`.
 fn runs(found: &[Extent], len: u32, most: usize) -> Vec<(u32, bool)> {
     let mut runs: Vec<(u32, bool)> = Vec::new();
     let mut left = len;
@@ -159,7 +187,7 @@ fn simple_bytes(errno: u32, cookie: u64) -> [u8; SIMPLE_BYTES] {
     bytes
 }
 
-/// The head of a chunk that is the only one.
+/// The header of a reply's only chunk.
 fn chunk(kind: u16, cookie: u64, len: u32) -> [u8; CHUNK_BYTES] {
     let mut bytes = [0; CHUNK_BYTES];
     bytes[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());

@@ -1,13 +1,16 @@
-//! The bytes of requests, and what they ask for once all of it is checked.
+//! The bytes of requests, and the commands that they stand for once everything is checked.
 
-use super::Front;
-use super::replies::Errno;
-use crate::block::{self, Fault, REQUEST_BYTES_MAX, Shape};
+use super::BigEndianReader;
+use super::replies::{Errno, ReplyFormat};
+use crate::block_device::{
+    DiskFault, DiskOperation, DiskShape, ExtentLimit, Fua, Hole, REQUEST_BYTES_MAX, ZeroSpeed,
+    Zeroing,
+};
 
 const REQUEST_MAGIC: u32 = 0x2560_9513;
 
-/// Bytes of a request before its payload.
-pub const HEAD_BYTES: usize = 28;
+/// Bytes of a request's header.
+pub const HEADER_BYTES: usize = 28;
 
 mod flag {
     pub(super) const FUA: u16 = 1 << 0;
@@ -17,7 +20,7 @@ mod flag {
     pub(super) const FAST_ZERO: u16 = 1 << 4;
 }
 
-mod verb {
+mod command {
     pub(super) const READ: u16 = 0;
     pub(super) const WRITE: u16 = 1;
     pub(super) const DISC: u16 = 2;
@@ -28,160 +31,180 @@ mod verb {
     pub(super) const BLOCK_STATUS: u16 = 7;
 }
 
-/// What was settled before the first request.
+/// What client and server agreed on before the first request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
-    /// Reads are answered in chunks.
-    pub structured: bool,
-    /// BLOCK_STATUS may be asked for base:allocation.
+pub struct NegotiatedOptions {
+    /// How the daemon answers reads and BLOCK_STATUS.
+    pub reply_format: ReplyFormat,
+    /// Whether the client may ask BLOCK_STATUS for base:allocation.
     pub extents: bool,
 }
 
-/// The front of a request, as it came.
+/// The header of a request, unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct RequestHeader {
     flags: u16,
-    verb: u16,
-    /// What its reply is called.
+    command: u16,
+    /// The client's name for the request, which the reply repeats.
     pub cookie: u64,
-    /// The first byte.
+    /// The offset of the first byte.
     pub at: u64,
-    /// How many.
+    /// How many bytes.
     pub len: u32,
 }
 
 /// What a request asks for. Its range lies on the disk, and its length is within bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Bytes.
+pub enum NbdCommand {
+    /// Read the bytes.
     Read,
-    /// Keep these.
+    /// Write the payload.
     Write {
-        /// FUA.
-        lasting: bool,
+        /// When the daemon answers.
+        fua: Fua,
     },
-    /// Hang up once all is answered.
+    /// Close the connection after everything is answered.
     Disconnect,
-    /// Keep what was answered.
+    /// Make every answered change durable.
     Flush,
-    /// Forget.
+    /// Drop the bytes, which nobody needs any more.
     Trim {
-        /// FUA.
-        lasting: bool,
+        /// When the daemon answers.
+        fua: Fua,
     },
-    /// Zeroes.
-    Zero {
-        /// A hole will do.
-        hole: bool,
-        /// Only if it is faster than a write.
-        fast: bool,
-        /// FUA.
-        lasting: bool,
-    },
-    /// Soon to be read.
+    /// Make the bytes zero.
+    Zero(Zeroing),
+    /// Expect the bytes to be read soon.
     Prefetch,
-    /// Which parts have bytes.
+    /// Find out which parts have bytes.
     Extents {
-        /// One extent is enough.
-        one: bool,
+        /// How many extents the client wants.
+        limit: ExtentLimit,
     },
 }
 
-impl Head {
-    /// Reads a request's head; none where the magic is wrong.
-    pub fn of(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
-        let mut front = Front(bytes);
-        if front.u32()? != REQUEST_MAGIC {
+impl RequestHeader {
+    /// Reads a request's header. `None` if the magic is wrong.
+    pub fn of(bytes: &[u8; HEADER_BYTES]) -> Option<RequestHeader> {
+        let mut reader = BigEndianReader(bytes);
+        if reader.u32()? != REQUEST_MAGIC {
             return None;
         }
-        Some(Head {
-            flags: front.u16()?,
-            verb: front.u16()?,
-            cookie: front.u64()?,
-            at: front.u64()?,
-            len: front.u32()?,
+        Some(RequestHeader {
+            flags: reader.u16()?,
+            command: reader.u16()?,
+            cookie: reader.u64()?,
+            at: reader.u64()?,
+            len: reader.u32()?,
         })
     }
 
-    /// Bytes that follow it, whether it makes sense or not.
-    pub fn payload(&self) -> u32 {
-        match self.verb {
-            verb::WRITE => self.len,
+    /// Bytes of the payload that follows, whether the request makes sense or not.
+    pub fn payload_len(&self) -> u32 {
+        match self.command {
+            command::WRITE => self.len,
             _ => 0,
         }
     }
 
-    /// Bytes that a disk would need for it.
-    pub fn buffer(&self) -> usize {
-        match self.verb {
-            verb::READ | verb::WRITE => self.len.min(REQUEST_BYTES_MAX) as usize,
+    /// Bytes that the request needs in a disk buffer.
+    pub fn buffer_len(&self) -> usize {
+        match self.command {
+            command::READ | command::WRITE => self.len.min(REQUEST_BYTES_MAX) as usize,
             _ => 0,
         }
     }
 
-    /// Whether its errors come in chunks.
-    pub(crate) fn is_answered_in_chunks(&self, terms: &Terms) -> bool {
-        terms.structured && matches!(self.verb, verb::READ | verb::BLOCK_STATUS)
+    /// In which format the daemon reports this request's errors.
+    pub(crate) fn error_format(&self, negotiated: &NegotiatedOptions) -> ReplyFormat {
+        match self.command {
+            command::READ | command::BLOCK_STATUS => negotiated.reply_format,
+            _ => ReplyFormat::Simple,
+        }
     }
 
-    /// What it asks for of a disk of that shape.
+    /// Checks the request against a disk of that shape.
     ///
     /// # Errors
     ///
-    /// What the client is told instead.
-    pub fn ask(&self, terms: &Terms, shape: &Shape) -> Result<Ask, Errno> {
-        let ask = self.known()?;
-        if self.flags & !self.flags_granted(terms) != 0 {
+    /// The errno that the client gets instead.
+    pub fn validate(
+        &self,
+        negotiated: &NegotiatedOptions,
+        shape: &DiskShape,
+    ) -> Result<NbdCommand, Errno> {
+        let command = self.parse_command()?;
+        if self.flags & !self.allowed_flags(negotiated) != 0 {
             return Err(Errno::Invalid);
         }
-        match ask {
-            Ask::Disconnect => return Ok(ask),
-            Ask::Flush if self.at != 0 || self.len != 0 => return Err(Errno::Invalid),
-            Ask::Extents { .. } if !terms.extents || self.len == 0 => return Err(Errno::Invalid),
-            Ask::Write { .. } | Ask::Trim { .. } | Ask::Zero { .. } if shape.read_only => {
+        match command {
+            NbdCommand::Disconnect => return Ok(command),
+            NbdCommand::Flush if self.at != 0 || self.len != 0 => return Err(Errno::Invalid),
+            NbdCommand::Extents { .. } if !negotiated.extents || self.len == 0 => {
+                return Err(Errno::Invalid);
+            }
+            NbdCommand::Write { .. } | NbdCommand::Trim { .. } | NbdCommand::Zero(_)
+                if shape.read_only =>
+            {
                 return Err(Errno::NotPermitted);
             }
-            Ask::Read if self.len > REQUEST_BYTES_MAX && self.has(flag::DF) => {
+            NbdCommand::Read if self.len > REQUEST_BYTES_MAX && self.has(flag::DF) => {
                 return Err(Errno::Overflow);
             }
-            Ask::Read | Ask::Write { .. } if self.len > REQUEST_BYTES_MAX => {
+            NbdCommand::Read | NbdCommand::Write { .. } if self.len > REQUEST_BYTES_MAX => {
                 return Err(Errno::Invalid);
             }
             _ => {}
         }
         let checked = shape.check(self.at, u64::from(self.len));
-        checked.map_err(|fault| ask.errno(fault))?;
-        Ok(ask)
+        checked.map_err(|fault| command.errno(fault))?;
+        Ok(command)
     }
 
-    fn known(&self) -> Result<Ask, Errno> {
-        let lasting = self.has(flag::FUA);
-        Ok(match self.verb {
-            verb::READ => Ask::Read,
-            verb::WRITE => Ask::Write { lasting },
-            verb::DISC => Ask::Disconnect,
-            verb::FLUSH => Ask::Flush,
-            verb::TRIM => Ask::Trim { lasting },
-            verb::PREFETCH => Ask::Prefetch,
-            verb::WRITE_ZEROES => Ask::Zero {
-                hole: !self.has(flag::NO_HOLE),
-                fast: self.has(flag::FAST_ZERO),
-                lasting,
-            },
-            verb::BLOCK_STATUS => Ask::Extents {
-                one: self.has(flag::REQ_ONE),
+    fn parse_command(&self) -> Result<NbdCommand, Errno> {
+        let fua = match self.has(flag::FUA) {
+            true => Fua::On,
+            false => Fua::Off,
+        };
+        Ok(match self.command {
+            command::READ => NbdCommand::Read,
+            command::WRITE => NbdCommand::Write { fua },
+            command::DISC => NbdCommand::Disconnect,
+            command::FLUSH => NbdCommand::Flush,
+            command::TRIM => NbdCommand::Trim { fua },
+            command::PREFETCH => NbdCommand::Prefetch,
+            command::WRITE_ZEROES => NbdCommand::Zero(self.zeroing(fua)),
+            command::BLOCK_STATUS => NbdCommand::Extents {
+                limit: match self.has(flag::REQ_ONE) {
+                    true => ExtentLimit::One,
+                    false => ExtentLimit::Many,
+                },
             },
             _ => return Err(Errno::Invalid),
         })
     }
 
-    /// FUA must be borne with everywhere.
-    fn flags_granted(&self, terms: &Terms) -> u16 {
+    fn zeroing(&self, fua: Fua) -> Zeroing {
+        Zeroing {
+            hole: match self.has(flag::NO_HOLE) {
+                true => Hole::Forbidden,
+                false => Hole::Allowed,
+            },
+            speed: match self.has(flag::FAST_ZERO) {
+                true => ZeroSpeed::FastOnly,
+                false => ZeroSpeed::Any,
+            },
+            fua,
+        }
+    }
+
+    /// The flags that this command may have. The protocol has every command accept FUA.
+    fn allowed_flags(&self, negotiated: &NegotiatedOptions) -> u16 {
         flag::FUA
-            | match self.verb {
-                verb::READ if terms.structured => flag::DF,
-                verb::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
-                verb::BLOCK_STATUS => flag::REQ_ONE,
+            | match self.command {
+                command::READ if negotiated.reply_format == ReplyFormat::Structured => flag::DF,
+                command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
+                command::BLOCK_STATUS => flag::REQ_ONE,
                 _ => 0,
             }
     }
@@ -191,40 +214,40 @@ impl Head {
     }
 }
 
-impl Ask {
-    /// The same, as a disk is asked; none for what no disk hears of.
-    pub fn verb(self) -> Option<block::Verb> {
+impl NbdCommand {
+    /// The disk operation for this command. `None` for a command that no disk carries out.
+    pub fn disk_operation(self) -> Option<DiskOperation> {
         Some(match self {
-            Ask::Read => block::Verb::Read,
-            Ask::Write { lasting } => block::Verb::Write { lasting },
-            Ask::Disconnect => return None,
-            Ask::Flush => block::Verb::Flush,
-            Ask::Trim { .. } => block::Verb::Trim,
-            Ask::Zero {
-                hole,
-                fast,
-                lasting,
-            } => block::Verb::Zero {
-                hole,
-                fast,
-                lasting,
-            },
-            Ask::Prefetch => block::Verb::Prefetch,
-            Ask::Extents { one } => block::Verb::Extents { one },
+            NbdCommand::Read => DiskOperation::Read,
+            NbdCommand::Write { fua } => DiskOperation::Write { fua },
+            NbdCommand::Disconnect => return None,
+            NbdCommand::Flush => DiskOperation::Flush,
+            NbdCommand::Trim { .. } => DiskOperation::Trim,
+            NbdCommand::Zero(zeroing) => DiskOperation::Zero(zeroing),
+            NbdCommand::Prefetch => DiskOperation::Prefetch,
+            NbdCommand::Extents { limit } => DiskOperation::Extents { limit },
         })
     }
 
-    /// What a client is told of a fault.
-    pub fn errno(self, fault: Fault) -> Errno {
+    /// The errno that tells a client of a fault.
+    pub fn errno(self, fault: DiskFault) -> Errno {
         match (fault, self) {
-            (Fault::OutOfRange, Ask::Write { .. } | Ask::Zero { .. }) => Errno::NoSpace,
-            (Fault::OutOfRange, _) => Errno::Invalid,
-            (Fault::ReadOnly, _) => Errno::NotPermitted,
-            (Fault::NoSpace, _) => Errno::NoSpace,
-            (Fault::Io, _) => Errno::Io,
-            (Fault::NotSupported, Ask::Zero { fast: true, .. }) => Errno::NotSupported,
-            (Fault::NotSupported, _) => Errno::Invalid,
-            (Fault::Leaving, _) => Errno::Shutdown,
+            (DiskFault::OutOfRange, NbdCommand::Write { .. } | NbdCommand::Zero(_)) => {
+                Errno::NoSpace
+            }
+            (DiskFault::OutOfRange, _) => Errno::Invalid,
+            (DiskFault::ReadOnly, _) => Errno::NotPermitted,
+            (DiskFault::NoSpace, _) => Errno::NoSpace,
+            (DiskFault::Io, _) => Errno::Io,
+            (
+                DiskFault::NotSupported,
+                NbdCommand::Zero(Zeroing {
+                    speed: ZeroSpeed::FastOnly,
+                    ..
+                }),
+            ) => Errno::NotSupported,
+            (DiskFault::NotSupported, _) => Errno::Invalid,
+            (DiskFault::Leaving, _) => Errno::Shutdown,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One connection: a socket, and behind it, once it has greeted, a ring.
+//! One connection: a socket, and a ring after the client has greeted.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,67 +10,67 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use sublet_client::ring::hello::{self, HELLO_BYTES, Hello};
-use sublet_client::ring::{DaemonEnd, Farewell, Rejection};
+use sublet_client::ring::{CloseReason, DaemonEnd, Rejection};
 
 use super::group::Group;
-use crate::ring::pages::Pages;
-use crate::ring::session::{Place, Session, Turn};
-use crate::serving::{Permit, Presence};
+use crate::ring::page_operations::PageOperations;
+use crate::ring::session::{RingTurnEnd, Session, SessionResources};
+use crate::serving::{GroupPermit, PeerState};
 
 /// Why a connection ends.
-pub(super) enum End {
-    /// The client hung up, or was turned away.
+pub(super) enum Disconnect {
+    /// The client hung up, or was rejected already.
     Silent,
-    /// It is told why.
-    Told(Farewell),
+    /// The daemon tells the client why.
+    WithReason(CloseReason),
 }
 
 /// How far a greeting has come.
-pub(super) enum Greeting {
-    /// There is more to come.
+pub(super) enum GreetingProgress {
+    /// More bytes are to come.
     Unfinished,
-    /// It is a ring now.
-    Over,
+    /// The connection has its ring now.
+    Complete,
 }
 
-/// What a connection is so far.
-enum Stage<R> {
+/// What the connection is at present.
+enum ConnectionPhase<R> {
     Greeting {
         bytes: [u8; HELLO_BYTES],
         got: usize,
     },
-    Serving(Box<Ring<R>>),
+    Serving(Box<EstablishedRing<R>>),
 }
 
 /// A connection's ring, and the doorbell that its client rings.
-struct Ring<R> {
+struct EstablishedRing<R> {
     session: Session<R>,
-    bell: OwnedFd,
+    doorbell: OwnedFd,
 }
 
-/// One connection, which acts through a tenancy of its worker.
-pub(super) struct Connection<P: Pages> {
-    stage: Stage<P::Removal>,
+/// One connection. It uses a tenancy of its worker.
+pub(super) struct Connection<P: PageOperations> {
+    phase: ConnectionPhase<P::Removal>,
     socket: Arc<OwnedFd>,
-    permit: Permit<Group>,
+    permit: GroupPermit<Group>,
     pages: Rc<P>,
     pub(super) since: Instant,
     pub(super) turn_is_due: bool,
-    /// Its ring is looked at without being rung for.
+    /// Whether the worker polls the ring without being rung.
     pub(super) is_awake: bool,
-    /// Looks since there was last something in it.
-    pub(super) looks_in_vain: u32,
+    /// How often the worker has found the ring empty since it last found work.
+    pub(super) empty_polls: u32,
 }
 
-impl<P: Pages> Connection<P> {
+impl<P: PageOperations> Connection<P> {
     pub(super) fn new(
         socket: Arc<OwnedFd>,
-        permit: Permit<Group>,
+        permit: GroupPermit<Group>,
         pages: Rc<P>,
         now: Instant,
     ) -> Connection<P> {
         Connection {
-            stage: Stage::Greeting {
+            phase: ConnectionPhase::Greeting {
                 bytes: [0; HELLO_BYTES],
                 got: 0,
             },
@@ -80,7 +80,7 @@ impl<P: Pages> Connection<P> {
             since: now,
             turn_is_due: false,
             is_awake: false,
-            looks_in_vain: 0,
+            empty_polls: 0,
         }
     }
 
@@ -92,104 +92,110 @@ impl<P: Pages> Connection<P> {
         self.permit.group()
     }
 
-    /// The doorbell that its client rings, once it has one.
-    pub(super) fn bell(&self) -> Option<&OwnedFd> {
-        match &self.stage {
-            Stage::Greeting { .. } => None,
-            Stage::Serving(ring) => Some(&ring.bell),
+    /// The doorbell that the client rings, after the greeting.
+    pub(super) fn doorbell(&self) -> Option<&OwnedFd> {
+        match &self.phase {
+            ConnectionPhase::Greeting { .. } => None,
+            ConnectionPhase::Serving(ring) => Some(&ring.doorbell),
         }
     }
 
-    /// The daemon's end of its ring, once it has one.
+    /// The daemon's end of the ring, after the greeting.
     pub(super) fn ring(&self) -> Option<&DaemonEnd> {
-        match &self.stage {
-            Stage::Greeting { .. } => None,
-            Stage::Serving(ring) => Some(ring.session.end()),
+        match &self.phase {
+            ConnectionPhase::Greeting { .. } => None,
+            ConnectionPhase::Serving(ring) => Some(ring.session.end()),
         }
     }
 
-    /// Hears what its socket has to say, and what the kernel says of its client.
-    pub(super) fn hear(&mut self, presence: Presence) -> Result<Greeting, End> {
-        let Stage::Greeting { bytes, got } = &mut self.stage else {
-            return listen_for_the_end(&self.socket, presence).map(|()| Greeting::Unfinished);
+    /// Reads the socket, and acts on what the kernel reports of the client.
+    pub(super) fn read_socket(
+        &mut self,
+        peer_state: PeerState,
+    ) -> Result<GreetingProgress, Disconnect> {
+        let ConnectionPhase::Greeting { bytes, got } = &mut self.phase else {
+            return check_hang_up(&self.socket, peer_state).map(|()| GreetingProgress::Unfinished);
         };
         while *got < HELLO_BYTES {
             match receive(&self.socket, &mut bytes[*got..])? {
                 Some(count) => {
                     *got += count;
-                    self.permit.begin();
+                    self.permit.mark_begun();
                 }
-                None => return Ok(Greeting::Unfinished),
+                None => return Ok(GreetingProgress::Unfinished),
             }
         }
-        let hello = Hello::of(bytes).map_err(|rejection| self.turn_away(rejection))?;
+        let hello = Hello::of(bytes).map_err(|rejection| self.reject(rejection))?;
         match self.make_ring(hello) {
             Ok(ring) => {
-                self.stage = Stage::Serving(Box::new(ring));
-                self.permit.keep();
-                Ok(Greeting::Over)
+                self.phase = ConnectionPhase::Serving(Box::new(ring));
+                self.permit.mark_spoken();
+                Ok(GreetingProgress::Complete)
             }
-            Err(error) if is_gone(&error) => Err(End::Silent),
+            Err(error) if is_gone(&error) => Err(Disconnect::Silent),
             Err(error) => {
                 tracing::debug!(%error, "cannot make a ring for a client");
                 self.group().figures.refused_exhausted.bump();
-                Err(self.turn_away(Rejection::Exhausted))
+                Err(self.reject(Rejection::Exhausted))
             }
         }
     }
 
-    /// Answers what its ring asks.
-    pub(super) fn turn(&mut self) -> Result<Turn, End> {
+    /// Answers the requests in the ring.
+    pub(super) fn serve_turn(&mut self) -> Result<RingTurnEnd, Disconnect> {
         let group = self.permit.group();
-        let Stage::Serving(ring) = &mut self.stage else {
-            return Ok(Turn::Rest);
+        let ConnectionPhase::Serving(ring) = &mut self.phase else {
+            return Ok(RingTurnEnd::Drained);
         };
-        let place = Place {
+        let resources = SessionResources {
             pages: &*self.pages,
             settings: &group.settings,
-            names: &group.names,
-            restored: &group.restored,
+            joined_pools: &group.joined_pools,
+            unclaimed_pools: &group.unclaimed_pools,
             figures: &group.figures,
             socket: &self.socket,
         };
-        ring.session.turn(&place).map_err(|garbage| {
-            tracing::debug!(%garbage, "a client's ring cannot be believed any more");
-            End::Told(Farewell::Garbage)
+        ring.session.serve_turn(&resources).map_err(|garbage| {
+            tracing::debug!(%garbage, "a client's ring has an impossible index; the daemon closes the connection");
+            Disconnect::WithReason(CloseReason::Garbage)
         })
     }
 
-    /// Says farewell, and ends what ends with the connection. Says what is to be removed, and by whom.
-    pub(super) fn close(mut self, end: End) -> (Rc<P>, Vec<P::Removal>) {
-        let left = match &mut self.stage {
-            Stage::Greeting { .. } => Vec::new(),
-            Stage::Serving(ring) => ring.session.close(&*self.pages, &self.permit.group().names),
+    /// Tells the client why the connection ends, and ends the pools that end with it. Returns the removals to carry
+    /// out, and through which tenancy.
+    pub(super) fn close(mut self, end: Disconnect) -> (Rc<P>, Vec<P::Removal>) {
+        let left = match &mut self.phase {
+            ConnectionPhase::Greeting { .. } => Vec::new(),
+            ConnectionPhase::Serving(ring) => ring
+                .session
+                .close(&*self.pages, &self.permit.group().joined_pools),
         };
-        if let End::Told(farewell) = end {
-            if matches!(farewell, Farewell::Garbage | Farewell::Chatter) {
+        if let Disconnect::WithReason(reason) = end {
+            if matches!(reason, CloseReason::Garbage | CloseReason::Chatter) {
                 self.group().figures.ended_garbage.bump();
             }
-            hello::part(&self.socket, farewell);
+            hello::send_close_reason(&self.socket, reason);
         }
         (self.pages, left)
     }
 
-    fn turn_away(&self, rejection: Rejection) -> End {
-        let _ = hello::turn_away(&self.socket, rejection);
-        End::Silent
+    fn reject(&self, rejection: Rejection) -> Disconnect {
+        let _ = hello::reject(&self.socket, rejection);
+        Disconnect::Silent
     }
 
-    /// The ring's memory itself is the client's alone from then on: the mapping is enough.
-    fn make_ring(&self, hello: Hello) -> io::Result<Ring<P::Removal>> {
+    /// Makes the ring and hands its memory to the client. The daemon keeps only the mapping, not the file.
+    fn make_ring(&self, hello: Hello) -> io::Result<EstablishedRing<P::Removal>> {
         let shape = hello.wish.within(self.group().settings.shape_max);
         let (end, memory) = DaemonEnd::create(shape)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        hello::let_in(&self.socket, shape, memory.as_fd(), bell.as_fd())?;
+        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        hello::accept(&self.socket, shape, memory.as_fd(), doorbell.as_fd())?;
         let session = Session::new(end);
-        Ok(Ring { session, bell })
+        Ok(EstablishedRing { session, doorbell })
     }
 }
 
-/// Whether the client hung up before it was let in.
+/// Whether the client hung up before it got its ring.
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -197,25 +203,26 @@ fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// A client that has greeted is silent until it hangs up. It may say that it will be: its ring is served on.
-fn listen_for_the_end(socket: &OwnedFd, presence: Presence) -> Result<(), End> {
+/// Checks the socket of a client that has greeted. Such a client sends nothing until it hangs up. It may close its
+/// sending side, and the daemon still serves its ring.
+fn check_hang_up(socket: &OwnedFd, peer_state: PeerState) -> Result<(), Disconnect> {
     match receive(socket, &mut [0; 1]) {
-        Ok(Some(_)) => Err(End::Told(Farewell::Chatter)),
+        Ok(Some(_)) => Err(Disconnect::WithReason(CloseReason::Chatter)),
         Ok(None) => Ok(()),
-        Err(_) if presence == Presence::Silent => Ok(()),
+        Err(_) if peer_state == PeerState::HalfClosed => Ok(()),
         Err(end) => Err(end),
     }
 }
 
-/// Bytes that came; none if there are none yet.
-fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<Option<usize>, End> {
+/// How many bytes came. `None` if there are none yet.
+fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<Option<usize>, Disconnect> {
     loop {
         match rustix::net::recv(socket, &mut *bytes, RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => return Err(End::Silent),
+            Ok((_, 0)) => return Err(Disconnect::Silent),
             Ok((_, count)) => return Ok(Some(count)),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(None),
-            Err(_) => return Err(End::Silent),
+            Err(_) => return Err(Disconnect::Silent),
         }
     }
 }

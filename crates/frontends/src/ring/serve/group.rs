@@ -4,56 +4,56 @@ use std::sync::Arc;
 
 use sublet_types::TenantId;
 
-use crate::doors::{Lobby, WhenFull};
-use crate::ring::metrics::Figures;
-use crate::ring::{Names, Restored, Settings};
-use crate::serving::{Admissions, Admits};
+use crate::listeners::{ConnectionLimiter, WhenFull};
+use crate::ring::metrics::RingFigures;
+use crate::ring::{JoinedPools, Settings, UnclaimedPools};
+use crate::serving::{ConnectionFigures, ConnectionGroup};
 
 /// A listener's tenant, and what its connections share.
 #[derive(Debug)]
 pub struct Group {
-    /// For whom they act.
+    /// The tenant whose memory the connections use.
     pub tenant: TenantId,
-    /// What they are granted.
+    /// What the connections are granted.
     pub settings: Settings,
-    /// What they count.
-    pub figures: Figures,
-    /// The shared pools that they have joined.
-    pub names: Names,
+    /// What the connections count.
+    pub figures: RingFigures,
+    /// The shared pools that the connections have joined.
+    pub joined_pools: JoinedPools,
     /// Pools from a save file that wait for their program.
-    pub restored: Restored,
-    pub(super) lobby: Arc<Lobby>,
+    pub unclaimed_pools: UnclaimedPools,
+    pub(super) limiter: Arc<ConnectionLimiter>,
 }
 
 impl Group {
-    /// Connections that act for `tenant`, none yet.
+    /// A group for `tenant` that has no connection yet.
     pub fn new(tenant: TenantId, settings: Settings) -> Group {
         Group {
-            lobby: Lobby::new(
+            limiter: ConnectionLimiter::new(
                 settings.connections_max as usize,
                 settings.silence_max,
                 WhenFull::Waits,
             ),
             tenant,
             settings,
-            figures: Figures::default(),
-            names: Names::default(),
-            restored: Restored::default(),
+            figures: RingFigures::default(),
+            joined_pools: JoinedPools::default(),
+            unclaimed_pools: UnclaimedPools::default(),
         }
     }
 }
 
-impl Admits for Group {
-    fn lobby(&self) -> &Arc<Lobby> {
-        &self.lobby
+impl ConnectionGroup for Group {
+    fn limiter(&self) -> &Arc<ConnectionLimiter> {
+        &self.limiter
     }
 
-    fn admissions(&self) -> Admissions<'_> {
-        Admissions {
+    fn connection_figures(&self) -> ConnectionFigures<'_> {
+        ConnectionFigures {
             open: &self.figures.connections,
             made: &self.figures.connections_made,
             refused: &self.figures.refused_full,
-            gave_way: None,
+            displaced: None,
         }
     }
 }

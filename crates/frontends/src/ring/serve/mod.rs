@@ -1,59 +1,56 @@
-//! The loop: rings to tenancies and back. One thread accepts; each worker has one epoll and many rings, and
-//! serves the listeners of all tenants.
+//! The threads that carry requests between rings and tenancies. One thread accepts connections. Each worker has one
+//! epoll and many rings, and serves the listeners of all tenants.
 
 mod connection;
-mod door;
 mod group;
+mod listener;
 mod worker;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use self::door::RingDoor;
 pub use self::group::Group;
+use self::listener::RingListener;
 use self::worker::{Message, Worker};
-use super::pages::Desk;
+use super::page_operations::TenancyFactory;
 use crate::backend::Backend;
-use crate::doors::{self, Acceptor, Bell, Endpoint};
-pub use crate::doors::{ListenError, Listener};
-pub use crate::serving::StartError;
-use crate::serving::{Crew, RoundRobin, spawn};
-use crate::tenancy::Doorman;
+use crate::listeners::{self, Acceptor, AcceptorHandle, Endpoint};
+pub use crate::listeners::{ListenError, Listener};
+use crate::serving::{MonotonicClock, RoundRobin, WorkerThreads, spawn};
+pub use crate::serving::{OnFailure, StartError};
+use crate::tenancy::StoreHandle;
 
-/// Connections that wait to be accepted.
+/// How many connections may wait to be accepted.
 const BACKLOG: u32 = 128;
 
-/// Listens for rings at `path`. The file has `mode`; who may connect is checked besides.
+/// Listens for rings at `path`. The socket file has `mode`. The daemon checks besides who may connect.
 ///
 /// # Errors
 ///
 /// The path is taken, or the kernel refuses.
 pub fn bind(path: &Path, mode: u32) -> Result<Listener, ListenError> {
     let path = path.to_owned();
-    doors::bind_one(&Endpoint::Unix { path, mode }, BACKLOG)
+    listeners::bind_one(&Endpoint::Unix { path, mode }, BACKLOG)
 }
 
-/// A listener and whom it serves.
-pub type Door = (Arc<Group>, Listener);
+/// A listener and its group.
+pub type GroupListener = (Arc<Group>, Listener);
 
-/// Hears that serving failed and cannot go on. Must not block.
-pub type Failed = dyn Fn() + Send + Sync;
-
-/// Threads that serve. Stop them: where this is only dropped the workers end, and the thread that accepts goes on until the
-/// process ends.
-pub struct Running {
-    bell: Arc<Bell<RingDoor>>,
+/// The threads that serve rings. Call [`stop`](RingService::stop) to end them. If you only drop the service, the
+/// workers end, but the accepting thread goes on until the process ends.
+pub struct RingService {
+    acceptor_handle: Arc<AcceptorHandle<RingListener>>,
     acceptor: JoinHandle<()>,
-    crew: Crew<Message>,
+    worker_threads: WorkerThreads<Message>,
 }
 
-impl Running {
-    /// Stops accepting, then serving; tells clients so. Returns when all threads have ended.
+impl RingService {
+    /// Stops accepting, then serving, and tells clients so. Returns after all threads have ended.
     pub fn stop(self) {
-        self.bell.stop();
+        self.acceptor_handle.stop();
         let _ = self.acceptor.join();
-        self.crew.end_by(|| Message::Stop);
+        self.worker_threads.stop_and_join(|| Message::Stop);
     }
 }
 
@@ -61,48 +58,52 @@ impl Running {
 ///
 /// # Errors
 ///
-/// The kernel or the store refuses a worker.
+/// The kernel or the store refuses to make a worker.
 pub fn start(
-    doors: Vec<Door>,
+    listeners: Vec<GroupListener>,
     threads: usize,
     backend: &Backend,
-    failed: Arc<Failed>,
-) -> Result<Running, StartError> {
-    let backend = backend.clone();
-    let doorman = move || {
+    failed: Arc<OnFailure>,
+) -> Result<RingService, StartError> {
+    let (backend, deadline_clock) = (backend.clone(), backend.deadline_clock.clone());
+    let open_store = move || {
         let Backend {
             store,
             clock,
             ledger,
+            ..
         } = &backend;
-        Ok(Doorman::new(store, *clock, ledger)?)
+        Ok(StoreHandle::new(store, *clock, ledger)?)
     };
-    start_at(doors, threads, doorman, failed)
+    start_with(listeners, threads, open_store, &deadline_clock, failed)
 }
 
-/// The same, where each worker makes a desk of its own.
-pub(super) fn start_at<D: Desk + 'static>(
-    doors: Vec<Door>,
+/// The same, but each worker opens a factory of its own.
+pub(super) fn start_with<D: TenancyFactory + 'static>(
+    listeners: Vec<GroupListener>,
     threads: usize,
-    desk: impl Fn() -> Result<D, StartError> + Clone + Send + 'static,
-    failed: Arc<Failed>,
-) -> Result<Running, StartError> {
-    let mut crew = Crew::new(|| Message::Stop);
+    open_factory: impl Fn() -> Result<D, StartError> + Clone + Send + 'static,
+    clock: &MonotonicClock,
+    failed: Arc<OnFailure>,
+) -> Result<RingService, StartError> {
+    let mut worker_threads = WorkerThreads::new(|| Message::Stop);
     for n in 0..threads.max(1) {
-        let (desk, failed) = (desk.clone(), Arc::clone(&failed));
-        let make = move || Ok(Worker::new(desk()?)?);
-        crew.start(&format!("ring-{n}"), make, move |error| {
+        let (open_factory, clock) = (open_factory.clone(), clock.clone());
+        let failed = Arc::clone(&failed);
+        let make = move || Ok(Worker::new(open_factory()?, clock)?);
+        worker_threads.start(&format!("ring-{n}"), make, move |error| {
             tracing::error!(%error, "serving rings failed");
             failed();
         })?;
     }
-    let workers = Arc::new(RoundRobin::new(crew.mailboxes().to_vec()));
-    let (mut acceptor, bell) = Acceptor::new()?;
-    for (group, listener) in doors {
-        acceptor.open(RingDoor {
+    let workers = Arc::new(RoundRobin::new(worker_threads.mailboxes().to_vec()));
+    let (mut acceptor, acceptor_handle) = Acceptor::new()?;
+    for (group, listener) in listeners {
+        acceptor.add(RingListener {
             group,
             listener,
             workers: Arc::clone(&workers),
+            clock: clock.clone(),
         })?;
     }
     let acceptor = spawn(
@@ -113,9 +114,9 @@ pub(super) fn start_at<D: Desk + 'static>(
             failed();
         },
     )?;
-    Ok(Running {
-        bell,
+    Ok(RingService {
+        acceptor_handle,
         acceptor,
-        crew,
+        worker_threads,
     })
 }

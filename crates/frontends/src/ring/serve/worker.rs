@@ -1,5 +1,5 @@
-//! A worker: one thread, one epoll, many rings. While requests keep coming it looks at the rings themselves; before it
-//! sleeps it says so in each, and is rung for.
+//! A worker: one thread, one epoll, many rings. While requests keep coming, the worker polls the rings themselves.
+//! Before it sleeps, it says so in each ring, and clients ring its doorbell.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,79 +10,83 @@ use std::time::Instant;
 
 use mio::{Interest, Token};
 use slab::Slab;
-use sublet_client::ring::{Farewell, Sleep};
-use sublet_pace::{Found, Look};
+use sublet_client::ring::{CloseReason, SleepAttempt};
+use sublet_pace::{PollMode, PollOutcome};
 
-use super::connection::{Connection, End, Greeting};
+use super::connection::{Connection, Disconnect, GreetingProgress};
 use super::group::Group;
-use crate::ring::pages::{Desk, Pages};
-use crate::ring::session::Turn;
-use crate::serving::{Mailbox, Permit, PollLoop, Presence, Tenancies, Work};
+use crate::ring::page_operations::{PageOperations, TenancyFactory};
+use crate::ring::session::RingTurnEnd;
+use crate::serving::{GroupPermit, Mailbox, MonotonicClock, PeerState, PollLoop, Tenancies, Work};
 
-/// Events that one wait brings at most.
+/// The most events that one wait returns.
 const EVENTS_MAX: usize = 256;
 
-/// Looks at a ring in vain after which it is not looked at any more until it rings, though others keep the worker busy.
-const LOOKS_IN_VAIN_MAX: u32 = 1024;
+/// How often the worker may find a ring empty while others keep it busy. After that it does not poll the ring until the
+/// client rings.
+const EMPTY_POLLS_MAX: u32 = 1024;
 
 /// A connection on its way from the acceptor to its worker.
-pub(super) struct Newcomer {
+pub(super) struct AcceptedSocket {
     pub(super) socket: Arc<OwnedFd>,
-    pub(super) permit: Permit<Group>,
+    pub(super) permit: GroupPermit<Group>,
 }
 
-/// What others tell a worker. Newcomers are bounded by the seats.
+/// A message to a worker. The limit on connections bounds how many `Accepted` there are.
 pub(super) enum Message {
-    Newcomer(Newcomer),
+    Accepted(AcceptedSocket),
     Stop,
 }
 
-/// What a worker acts on. Connections are named by their place.
-enum Event {
-    Heard(usize, Presence),
-    Rung(usize),
-    TurnOf(usize),
-    Letter(Message),
+/// What a worker acts on. A number names a connection by its place.
+enum WorkItem {
+    SocketReady(usize, PeerState),
+    DoorbellRung(usize),
+    Turn(usize),
+    Message(Message),
     Sweep,
 }
 
-/// Pages of a client that is gone.
-struct Left<P: Pages> {
+/// Pages that a client left behind.
+struct PendingRemoval<P: PageOperations> {
     pages: Rc<P>,
     removal: P::Removal,
 }
 
-/// One thread's connections and what it needs to serve them.
-pub(super) struct Worker<D: Desk> {
+/// One thread's connections, and what it needs to serve them.
+pub(super) struct Worker<D: TenancyFactory> {
     poll: PollLoop<Message>,
-    events: VecDeque<Event>,
+    events: VecDeque<WorkItem>,
     tenancies: Tenancies<D::Tenancy>,
     connections: Slab<Connection<D::Tenancy>>,
-    /// Connections whose rings are looked at; each at most once, some of them perhaps gone.
+    /// Connections whose rings are polled. Each is listed at most once, and some may be gone.
     awake: Vec<usize>,
-    /// Connections with more to do after the others' turn; each at most once.
+    /// Connections with more to do after the others' turn. Each is listed at most once.
     again: VecDeque<usize>,
-    /// What clients that are gone have left, and through whom it is removed: a piece after each round of the others.
-    left: VecDeque<Left<D::Tenancy>>,
+    /// What clients have left behind, and the tenancy that removes it. The worker removes one piece after each round.
+    removals: VecDeque<PendingRemoval<D::Tenancy>>,
     sweep_at: Option<Instant>,
     now: Instant,
     is_over: bool,
 }
 
-impl<D: Desk> Worker<D> {
-    pub(super) fn new(desk: D) -> io::Result<(Worker<D>, Arc<Mailbox<Message>>)> {
-        let poll = PollLoop::new(EVENTS_MAX)?;
+impl<D: TenancyFactory> Worker<D> {
+    pub(super) fn new(
+        factory: D,
+        clock: MonotonicClock,
+    ) -> io::Result<(Worker<D>, Arc<Mailbox<Message>>)> {
+        let poll = PollLoop::new(EVENTS_MAX, clock)?;
         let mailbox = Arc::clone(poll.mailbox());
         let worker = Worker {
+            now: poll.clock().now(),
             poll,
             events: VecDeque::with_capacity(EVENTS_MAX),
-            tenancies: Tenancies::new(move |tenant| desk.open(tenant)),
+            tenancies: Tenancies::new(move |tenant| factory.open(tenant)),
             connections: Slab::new(),
             awake: Vec::new(),
             again: VecDeque::new(),
-            left: VecDeque::new(),
+            removals: VecDeque::new(),
             sweep_at: None,
-            now: Instant::now(),
             is_over: false,
         };
         Ok((worker, mailbox))
@@ -90,37 +94,39 @@ impl<D: Desk> Worker<D> {
 
     /// Blocks until there is something to apply.
     fn wait(&mut self) -> io::Result<()> {
-        if self.again.is_empty() && self.left.is_empty() {
+        if self.again.is_empty() && self.removals.is_empty() {
             let (connections, awake) = (&mut self.connections, &mut self.awake);
-            self.poll.wait_beside(self.sweep_at, |look| match look {
-                Look::Glance => look_at_rings(connections, awake),
-                Look::Sleep => fall_asleep(connections, awake),
-            })?;
+            self.poll
+                .wait_with_probe(self.sweep_at, |look| match look {
+                    PollMode::NonBlocking => look_at_rings(connections, awake),
+                    PollMode::Blocking => fall_asleep(connections, awake),
+                })?;
         }
-        self.now = self.poll.glance()?;
+        self.now = self.poll.poll_if_due()?;
         self.collect();
         Ok(())
     }
 
     fn collect(&mut self) {
         let events = &mut self.events;
-        self.poll.take_events(|event| {
+        self.poll.drain_events(|event| {
             let place = place_of(event.token());
-            events.push_back(match is_bell(event.token()) {
-                true => Event::Rung(place),
-                false => Event::Heard(place, Presence::of(event)),
+            events.push_back(match is_doorbell_token(event.token()) {
+                true => WorkItem::DoorbellRung(place),
+                false => WorkItem::SocketReady(place, PeerState::of(event)),
             });
         });
-        let letters = self.poll.mail().letters.drain(..);
-        events.extend(letters.map(Event::Letter));
-        self.events.extend(self.again.drain(..).map(Event::TurnOf));
+        let messages = self.poll.mail().messages.drain(..);
+        events.extend(messages.map(WorkItem::Message));
+        self.events.extend(self.again.drain(..).map(WorkItem::Turn));
         self.collect_from_rings();
         if self.sweep_at.take_if(|at| *at <= self.now).is_some() {
-            self.events.push_back(Event::Sweep);
+            self.events.push_back(WorkItem::Sweep);
         }
     }
 
-    /// Who is awake and has asked something gets a turn; who has not for long is left to ring.
+    /// Gives a turn to each polled connection that has asked something. A connection that has not asked for long is no
+    /// longer polled.
     fn collect_from_rings(&mut self) {
         let (connections, events) = (&mut self.connections, &mut self.events);
         self.awake.retain(|place| {
@@ -134,49 +140,52 @@ impl<D: Desk> Worker<D> {
                 return false;
             };
             if !ring.has_work() {
-                connection.looks_in_vain += 1;
-                return connection.looks_in_vain < LOOKS_IN_VAIN_MAX || !fell_asleep(connection);
+                connection.empty_polls += 1;
+                return connection.empty_polls < EMPTY_POLLS_MAX || !fell_asleep(connection);
             }
-            connection.looks_in_vain = 0;
+            connection.empty_polls = 0;
             connection.turn_is_due = true;
-            events.push_back(Event::TurnOf(*place));
+            events.push_back(WorkItem::Turn(*place));
             true
         });
     }
 
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: WorkItem) {
         match event {
-            Event::Heard(place, presence) => self.hear(place, presence),
-            Event::Rung(place) => self.answer_bell(place),
-            Event::TurnOf(place) => self.turn(place),
-            Event::Letter(Message::Newcomer(newcomer)) => self.admit(newcomer),
-            Event::Letter(Message::Stop) => self.end(),
-            Event::Sweep => self.sweep(),
+            WorkItem::SocketReady(place, peer_state) => self.handle_socket(place, peer_state),
+            WorkItem::DoorbellRung(place) => self.handle_doorbell(place),
+            WorkItem::Turn(place) => self.serve_turn(place),
+            WorkItem::Message(Message::Accepted(accepted)) => self.admit(accepted),
+            WorkItem::Message(Message::Stop) => self.shut_down(),
+            WorkItem::Sweep => self.sweep(),
         }
     }
 
-    fn hear(&mut self, place: usize, presence: Presence) {
+    fn handle_socket(&mut self, place: usize, peer_state: PeerState) {
         let Some(connection) = self.connections.get_mut(place) else {
             return;
         };
-        match connection.hear(presence) {
-            Ok(Greeting::Unfinished) => {}
-            Ok(Greeting::Over) => self.begin(place),
-            Err(end) => self.dismiss(place, end),
+        match connection.read_socket(peer_state) {
+            Ok(GreetingProgress::Unfinished) => {}
+            Ok(GreetingProgress::Complete) => self.attach_ring(place),
+            Err(end) => self.close_connection(place, end),
         }
     }
 
-    /// A greeting is over: from now on the client rings.
-    fn begin(&mut self, place: usize) {
-        let bell = self.connections[place].bell();
-        let told = bell.map(|bell| self.poll.watch(bell, bell_of(place), Interest::READABLE));
-        match told {
+    /// Begins to watch the doorbell, after the greeting.
+    fn attach_ring(&mut self, place: usize) {
+        let doorbell = self.connections[place].doorbell();
+        let registered = doorbell.map(|doorbell| {
+            self.poll
+                .register(doorbell, doorbell_token(place), Interest::READABLE)
+        });
+        match registered {
             Some(Ok(())) => self.wake(place),
-            _ => self.dismiss(place, End::Silent),
+            _ => self.close_connection(place, Disconnect::Silent),
         }
     }
 
-    fn answer_bell(&mut self, place: usize) {
+    fn handle_doorbell(&mut self, place: usize) {
         if let Some(connection) = self.connections.get(place) {
             connection.group().figures.bells_heard.bump();
             self.wake(place);
@@ -192,56 +201,56 @@ impl<D: Desk> Worker<D> {
         };
         ring.wake_up();
         if !std::mem::replace(&mut connection.is_awake, true) {
-            connection.looks_in_vain = 0;
+            connection.empty_polls = 0;
             self.awake.push(place);
         }
         if !connection.turn_is_due {
-            self.turn(place);
+            self.serve_turn(place);
         }
     }
 
-    fn turn(&mut self, place: usize) {
+    fn serve_turn(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else {
             return;
         };
         connection.turn_is_due = false;
-        match connection.turn() {
-            Ok(Turn::Rest) => {}
-            Ok(Turn::Again) => {
+        match connection.serve_turn() {
+            Ok(RingTurnEnd::Drained) => {}
+            Ok(RingTurnEnd::Again) => {
                 connection.turn_is_due = true;
                 self.again.push_back(place);
             }
-            Err(end) => self.dismiss(place, end),
+            Err(end) => self.close_connection(place, end),
         }
     }
 
-    fn admit(&mut self, newcomer: Newcomer) {
-        let Newcomer { socket, permit } = newcomer;
+    fn admit(&mut self, accepted: AcceptedSocket) {
+        let AcceptedSocket { socket, permit } = accepted;
         let group = permit.group();
         let (tenant, silence_max) = (group.tenant, group.settings.silence_max);
         let pages = self.tenancies.of(tenant);
         let connection = Connection::new(socket, permit, pages, self.now);
         let slot = self.connections.vacant_entry();
         let place = slot.key();
-        let (socket, token) = (connection.socket(), socket_of(place));
-        let told = self.poll.watch(socket, token, Interest::READABLE);
-        if told.is_err() || self.is_over {
+        let (socket, token) = (connection.socket(), socket_token(place));
+        let registered = self.poll.register(socket, token, Interest::READABLE);
+        if registered.is_err() || self.is_over {
             return;
         }
         slot.insert(connection);
         let due = self.now + silence_max;
         self.sweep_at = Some(self.sweep_at.map_or(due, |at| at.min(due)));
-        self.hear(place, Presence::Here);
+        self.handle_socket(place, PeerState::Open);
     }
 
-    /// The doorbell is the client's as well, so closing it would not take it out of the epoll.
-    fn dismiss(&mut self, place: usize, end: End) {
+    /// Closes a connection. The client has the doorbell as well, so closing it here would not take it out of the epoll.
+    fn close_connection(&mut self, place: usize, end: Disconnect) {
         let connection = self.connections.remove(place);
-        let both = [connection.bell(), Some(connection.socket())];
+        let both = [connection.doorbell(), Some(connection.socket())];
         for descriptor in both.into_iter().flatten() {
-            self.poll.forget(descriptor);
+            self.poll.deregister(descriptor);
         }
-        // Its place may be taken by another before the list is looked through again.
+        // Another connection may take this place before the worker looks through the list again.
         if connection.is_awake {
             self.awake.retain(|awake| *awake != place);
         }
@@ -249,24 +258,25 @@ impl<D: Desk> Worker<D> {
             self.again.retain(|again| *again != place);
         }
         let (pages, left) = connection.close(end);
-        self.left.extend(left.into_iter().map(|removal| Left {
-            pages: Rc::clone(&pages),
-            removal,
-        }));
+        self.removals
+            .extend(left.into_iter().map(|removal| PendingRemoval {
+                pages: Rc::clone(&pages),
+                removal,
+            }));
     }
 
-    /// Removes a piece of what clients have left.
+    /// Removes one piece of what clients have left behind.
     fn remove_some(&mut self) {
-        let more = match self.left.front_mut() {
+        let more = match self.removals.front_mut() {
             None => return,
             Some(left) => left.pages.remove_some(&mut left.removal),
         };
         if !more {
-            self.left.pop_front();
+            self.removals.pop_front();
         }
     }
 
-    /// Turns out who has not greeted in time; says when to look again.
+    /// Closes connections that have not greeted in time, and sets the time of the next sweep.
     fn sweep(&mut self) {
         let mut next: Option<Instant> = None;
         let mut late = Vec::new();
@@ -280,25 +290,25 @@ impl<D: Desk> Worker<D> {
             }
         }
         for place in late {
-            self.dismiss(place, End::Told(Farewell::Late));
+            self.close_connection(place, Disconnect::WithReason(CloseReason::Late));
         }
         self.sweep_at = next;
     }
 
-    fn end(&mut self) {
+    fn shut_down(&mut self) {
         self.is_over = true;
         let places: Vec<usize> = self.connections.iter().map(|(place, _)| place).collect();
         for place in places {
-            self.dismiss(place, End::Told(Farewell::Stopping));
+            self.close_connection(place, Disconnect::WithReason(CloseReason::Stopping));
         }
-        while !self.left.is_empty() {
+        while !self.removals.is_empty() {
             self.remove_some();
         }
     }
 }
 
-/// Serves until it is told to stop.
-impl<D: Desk> Work for Worker<D> {
+/// Serves until the worker is told to stop.
+impl<D: TenancyFactory> Work for Worker<D> {
     fn run(&mut self) -> io::Result<()> {
         while !self.is_over {
             self.wait()?;
@@ -311,43 +321,49 @@ impl<D: Desk> Work for Worker<D> {
     }
 }
 
-fn look_at_rings<P: Pages>(connections: &Slab<Connection<P>>, awake: &[usize]) -> Found {
+fn look_at_rings<P: PageOperations>(
+    connections: &Slab<Connection<P>>,
+    awake: &[usize],
+) -> PollOutcome {
     let rings = awake
         .iter()
         .filter_map(|place| connections.get(*place)?.ring());
     match rings.into_iter().any(|ring| ring.has_work()) {
-        true => Found::Work,
-        false => Found::Nothing,
+        true => PollOutcome::Work,
+        false => PollOutcome::Nothing,
     }
 }
 
-/// Says in every ring that the worker sleeps, unless one of them has work after all.
-fn fall_asleep<P: Pages>(connections: &mut Slab<Connection<P>>, awake: &mut Vec<usize>) -> Found {
+/// Says in every ring that the worker sleeps, unless a ring has work after all.
+fn fall_asleep<P: PageOperations>(
+    connections: &mut Slab<Connection<P>>,
+    awake: &mut Vec<usize>,
+) -> PollOutcome {
     awake.retain(|place| {
         let connection = connections.get_mut(*place);
         connection.is_some_and(|connection| !fell_asleep(connection))
     });
     match awake.is_empty() {
-        true => Found::Nothing,
-        false => Found::Work,
+        true => PollOutcome::Nothing,
+        false => PollOutcome::Work,
     }
 }
 
-fn fell_asleep<P: Pages>(connection: &mut Connection<P>) -> bool {
+fn fell_asleep<P: PageOperations>(connection: &mut Connection<P>) -> bool {
     let slept = connection.ring().map(|ring| ring.fall_asleep());
-    connection.is_awake = slept == Some(Sleep::Disturbed);
+    connection.is_awake = slept == Some(SleepAttempt::WorkArrived);
     !connection.is_awake
 }
 
-fn socket_of(place: usize) -> Token {
+fn socket_token(place: usize) -> Token {
     Token(place * 2)
 }
 
-fn bell_of(place: usize) -> Token {
+fn doorbell_token(place: usize) -> Token {
     Token(place * 2 + 1)
 }
 
-fn is_bell(token: Token) -> bool {
+fn is_doorbell_token(token: Token) -> bool {
     token.0 % 2 == 1
 }
 

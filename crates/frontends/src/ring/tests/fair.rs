@@ -1,4 +1,4 @@
-//! Clients that play fair.
+//! Honest clients.
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use sublet_client::ring::{
-    CallError, Client, ConnectError, Farewell, Fault, Get, Key, Page, Put, Refusal, Rejection,
-    Shape,
+    CallError, Client, CloseReason, ConnectError, Fault, GetOutcome, Key, Page, PutOutcome,
+    Refusal, Rejection, Shape,
 };
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
-use super::double::{Daemon, Empty, REFUSED, SLOW};
+use super::fake_pages::{Daemon, EmptySpill, REFUSED, SLOW};
 use crate::ring::{POOLS_MAX, Settings};
 
 const KEEPING: PoolFlags = PoolFlags {
@@ -37,11 +37,11 @@ fn key(pool: PoolId, object: u64, index: u32) -> Key {
 /// A daemon with a single worker, and a client of it.
 fn pair() -> (Daemon, Client) {
     let daemon = Daemon::start(Settings::default(), 1);
-    let client = Client::connect(daemon.path()).expect("let in");
+    let client = Client::connect(daemon.path()).expect("connected");
     (daemon, client)
 }
 
-/// What happens after a hang-up happens soon.
+/// Waits until a condition holds. What follows a hang-up happens soon.
 pub(super) fn soon(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -53,7 +53,7 @@ pub(super) fn soon(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Runs that are longer than what goes together, and a request that may take its time amid the others.
+/// Runs that are longer than a batch, and a request that may take its time among the others.
 #[test]
 fn what_is_submitted_together_is_answered_in_its_order() {
     let (daemon, mut client) = pair();
@@ -77,11 +77,11 @@ fn what_is_submitted_together_is_answered_in_its_order() {
     assert!(seen, "another page");
     assert!(answers.run(flushed).is_ok());
     assert_eq!(answers.run(gone).map(|run| run.bits()), Ok(0));
-    assert_eq!(answers.put(stored), Ok(Put::Stored));
-    assert_eq!(answers.get(found), Ok(Get::Hit));
+    assert_eq!(answers.put(stored), Ok(PutOutcome::Stored));
+    assert_eq!(answers.get(found), Ok(GetOutcome::Hit));
     assert_eq!(answers.page(found), Some(&[77; 4096]));
-    assert_eq!(answers.get(missed), Ok(Get::Miss));
-    let together: usize = daemon.kept.take_together().iter().sum();
+    assert_eq!(answers.get(missed), Ok(GetOutcome::Miss));
+    let together: usize = daemon.pages.take_batch_sizes().iter().sum();
     assert_eq!(together, 40 + 64 + 2 + 3);
 }
 
@@ -89,9 +89,9 @@ fn what_is_submitted_together_is_answered_in_its_order() {
 fn others_come_between_gets_that_wait_for_a_disk() {
     let (daemon, mut client) = pair();
     let pool = client.create_pool(KEEPING, None).expect("a pool");
-    let mut other = Client::connect(daemon.path()).expect("let in");
+    let mut other = Client::connect(daemon.path()).expect("connected");
     let pool_of_other = other.create_pool(KEEPING, None).expect("a pool");
-    daemon.kept.take_together();
+    daemon.pages.take_batch_sizes();
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| {
             let mut batch = client.batch();
@@ -106,7 +106,7 @@ fn others_come_between_gets_that_wait_for_a_disk() {
                 .expect("answered");
         }
     });
-    let together = daemon.kept.take_together();
+    let together = daemon.pages.take_batch_sizes();
     let slow: Vec<usize> = (0..together.len()).filter(|n| together[*n] == 32).collect();
     assert_eq!(slow.len(), 3, "{together:?}");
     assert!(slow[2] - slow[0] > 2, "{together:?}");
@@ -119,7 +119,10 @@ fn every_verb_does_what_it_says() {
     let mut pages: Vec<Page> = (0..64).map(|n| [n as u8; 4096]).collect();
     let run = client.put_run(key(pool, 1, 10), &pages).expect("answered");
     assert_eq!((run.bits(), run.refusal()), (u64::MAX, None));
-    assert_eq!(client.put(key(pool, 1, 10), &pages[9]), Ok(Put::Replaced));
+    assert_eq!(
+        client.put(key(pool, 1, 10), &pages[9]),
+        Ok(PutOutcome::Replaced)
+    );
     pages.iter_mut().for_each(|page| page.fill(99));
     let run = client
         .get_run(key(pool, 1, 4), &mut pages)
@@ -127,12 +130,15 @@ fn every_verb_does_what_it_says() {
     assert_eq!(run.bits(), u64::MAX << 6);
     assert_eq!((pages[5][0], pages[6][7], pages[63][4095]), (99, 9, 57));
     client.flush_page(key(pool, 1, 11)).expect("flushed");
-    assert_eq!(client.get(key(pool, 1, 11), &mut pages[0]), Ok(Get::Miss));
+    assert_eq!(
+        client.get(key(pool, 1, 11), &mut pages[0]),
+        Ok(GetOutcome::Miss)
+    );
     client.flush_object(pool, ObjectId(1)).expect("flushed");
     client
         .flush_object(pool, ObjectId(1))
         .expect("flushed again");
-    assert_eq!(daemon.kept.pages(), 0);
+    assert_eq!(daemon.pages.pages(), 0);
     assert_eq!(client.destroy_pool(pool), Ok(()));
     let unknown = Err(CallError::Faulty(Fault::Pool));
     assert_eq!(client.destroy_pool(pool), unknown);
@@ -144,13 +150,13 @@ fn a_refused_put_says_why() {
     let (_daemon, mut client) = pair();
     let pool = client.create_pool(KEEPING, None).expect("a pool");
     let refused = client.put(key(pool, REFUSED.0, 1), &[0; 4096]);
-    assert_eq!(refused, Ok(Put::Refused(Refusal::AtTarget)));
+    assert_eq!(refused, Ok(PutOutcome::Refused(Refusal::AtTarget)));
 }
 
 #[test]
 fn a_pool_without_a_name_ends_with_its_connection() {
     let (daemon, mut client) = pair();
-    let mut other = Client::connect(daemon.path()).expect("let in");
+    let mut other = Client::connect(daemon.path()).expect("connected");
     let private = client.create_pool(KEEPING, None).expect("a pool");
     let named = client.create_pool(SHARED, Some(SharedName(7)));
     let named = named.expect("a pool");
@@ -160,37 +166,41 @@ fn a_pool_without_a_name_ends_with_its_connection() {
     let theirs = other.get(key(private, 1, 1), &mut page);
     assert_eq!(theirs, Err(CallError::Faulty(Fault::Pool)), "not theirs");
     drop(client);
-    soon("one pool is left", || daemon.kept.pools() == [named].into());
+    soon("one pool is left", || {
+        daemon.pages.pools() == [named].into()
+    });
     assert_eq!(other.create_pool(SHARED, Some(SharedName(7))), Ok(named));
     assert_eq!(other.create_pool(SHARED, Some(SharedName(7))), Ok(named));
-    assert_eq!(other.get(key(named, 1, 1), &mut page), Ok(Get::Hit));
+    assert_eq!(other.get(key(named, 1, 1), &mut page), Ok(GetOutcome::Hit));
     assert_eq!(page, [2; 4096]);
     other.destroy_pool(named).expect("left");
-    assert!(daemon.kept.pools().is_empty(), "the last one has left");
+    assert!(daemon.pages.pools().is_empty(), "the last one has left");
 }
 
-/// Much of what a client has is removed a piece at a time, whether it hung up or asked for it: others are answered between.
+/// The daemon removes a client's many pages piece by piece, whether the client hung up or asked for it. It answers
+/// others in between.
 #[test]
 fn others_are_answered_while_much_is_removed() {
     let (daemon, mut other) = pair();
     let pool = other.create_pool(KEEPING, None).expect("a pool");
     let mut page = [0; 4096];
     let mut is_answered_meanwhile = || {
-        (0..20).for_each(|_| assert_eq!(other.get(key(pool, 1, 1), &mut page), Ok(Get::Miss)));
-        daemon.kept.pages() > 0
+        (0..20)
+            .for_each(|_| assert_eq!(other.get(key(pool, 1, 1), &mut page), Ok(GetOutcome::Miss)));
+        daemon.pages.pages() > 0
     };
     let filled = || {
-        let mut client = Client::connect(daemon.path()).expect("let in");
+        let mut client = Client::connect(daemon.path()).expect("connected");
         let pool = client.create_pool(KEEPING, None).expect("a pool");
         for index in 0..500 {
             let put = client.put(key(pool, SLOW.0, index), &[1; 4096]);
-            assert_eq!(put, Ok(Put::Stored));
+            assert_eq!(put, Ok(PutOutcome::Stored));
         }
         (client, pool)
     };
     drop(filled());
     assert!(is_answered_meanwhile());
-    soon("all is removed", || daemon.kept.pages() == 0);
+    soon("all is removed", || daemon.pages.pages() == 0);
     for whole in [true, false] {
         let (mut client, pool) = filled();
         std::thread::scope(|scope| {
@@ -201,10 +211,10 @@ fn others_are_answered_while_much_is_removed() {
                 }
                 client
             });
-            soon("it began", || daemon.kept.pages() < 500);
+            soon("it began", || daemon.pages.pages() < 500);
             assert!(is_answered_meanwhile());
             let _client = asked.join().expect("no panic");
-            assert_eq!(daemon.kept.pages(), 0, "answered when it is done");
+            assert_eq!(daemon.pages.pages(), 0, "answered when it is done");
         });
     }
 }
@@ -228,11 +238,11 @@ fn pools_that_may_not_be_are_refused_with_the_reason() {
     assert_eq!(one_more, Err(CallError::Refused(Refusal::TooManyPools)));
 
     let spilling = Settings {
-        spill: Some(Arc::new(Empty)),
+        spill: Some(Arc::new(EmptySpill)),
         ..Settings::default()
     };
     let daemon = Daemon::start(spilling, 1);
-    let mut client = Client::connect(daemon.path()).expect("let in");
+    let mut client = Client::connect(daemon.path()).expect("connected");
     client.create_pool(persistent, None).expect("a pool");
 }
 
@@ -256,8 +266,8 @@ fn who_may_not_come_in_hears_why() {
         ..Settings::default()
     };
     let daemon = Daemon::start(two, 2);
-    let first = Client::connect(daemon.path()).expect("let in");
-    let _second = Client::connect(daemon.path()).expect("let in");
+    let first = Client::connect(daemon.path()).expect("connected");
+    let _second = Client::connect(daemon.path()).expect("connected");
     let third = Client::connect(daemon.path()).expect_err("refused");
     assert!(matches!(third, ConnectError::Rejected(Rejection::TooMany)));
     drop(first);
@@ -272,7 +282,7 @@ fn a_newcomer_is_served_where_silent_ones_take_every_place() {
         ..Settings::default()
     };
     let daemon = Daemon::start(settings, 1);
-    let silent = [(); 2].map(|()| UnixStream::connect(daemon.path()).expect("let in"));
+    let silent = [(); 2].map(|()| UnixStream::connect(daemon.path()).expect("connected"));
     let client = Client::connect(daemon.path());
     client.expect("the oldest gives way");
     assert_eq!(daemon.group.figures.refused_full.get(), 0);
@@ -285,12 +295,12 @@ fn who_is_served_when_the_daemon_stops_hears_it() {
     client.create_pool(KEEPING, None).expect("a pool");
     daemon.stop();
     let over = client.create_pool(KEEPING, None);
-    assert_eq!(over, Err(CallError::Gone(Farewell::Stopping)));
-    assert!(daemon.kept.pools().is_empty());
+    assert_eq!(over, Err(CallError::Gone(CloseReason::Stopping)));
+    assert!(daemon.pages.pools().is_empty());
     assert!(!daemon.path().exists());
 }
 
-/// How often a thread gave up its processor, for the thread of this process that has that name.
+/// How often the thread of that name in this process gave up its processor.
 fn switches(thread: &str) -> Option<u64> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("threads");
     let named = tasks.flatten().map(|entry| entry.path()).find(|task| {
@@ -302,7 +312,7 @@ fn switches(thread: &str) -> Option<u64> {
     Some(counts.sum())
 }
 
-/// Run alone, since other tests' workers bear the same name.
+/// This runs alone, because other tests' workers have the same name.
 #[test]
 #[ignore = "looks at the threads of the whole process"]
 fn idle_rings_use_no_processor() {
@@ -332,7 +342,7 @@ fn other_languages_are_served_as_well() {
     assert!(ran.expect("the script runs").success());
 }
 
-/// Two connections, two workers, one model each: keys differ, so neither sees the other's.
+/// Two connections, two workers, and one model for each. Their keys differ, so neither sees the other's pages.
 #[test]
 fn random_requests_agree_with_a_model() {
     let daemon = Daemon::start(Settings::default(), 2);
@@ -342,15 +352,15 @@ fn random_requests_agree_with_a_model() {
             scope.spawn(move || agree_with_a_model(&path, seed));
         }
     });
-    soon("all pools are gone", || daemon.kept.pools().is_empty());
-    soon("all pages are", || daemon.kept.pages() == 0);
+    soon("all pools are gone", || daemon.pages.pools().is_empty());
+    soon("all pages are", || daemon.pages.pages() == 0);
 }
 
 fn agree_with_a_model(path: &std::path::Path, seed: u8) {
     use proptest::prelude::Rng;
     let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let wish = Shape::new(16, 40).expect("a fine shape");
-    let mut client = Client::connect_with(path, wish).expect("let in");
+    let mut client = Client::connect_with(path, wish).expect("connected");
     let pool = client.create_pool(PoolFlags::default(), None);
     let pool = pool.expect("a pool");
     let mut model: HashMap<(u64, u32), u8> = HashMap::new();
@@ -362,8 +372,8 @@ fn agree_with_a_model(path: &std::path::Path, seed: u8) {
             0..=2 => {
                 let put = client.put(key, &[fill; 4096]).expect("answered");
                 let expected = match model.insert((object, index), fill) {
-                    Some(_) => Put::Replaced,
-                    None => Put::Stored,
+                    Some(_) => PutOutcome::Replaced,
+                    None => PutOutcome::Stored,
                 };
                 assert_eq!(put, expected);
             }

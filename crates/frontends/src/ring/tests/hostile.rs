@@ -1,26 +1,27 @@
-//! Clients that do not play fair. Beside each a fair one is served all the while.
+//! Clients that misbehave. An honest client is served beside each all the while.
 
-use std::io::{IoSliceMut, Read, Write};
+use std::io::{ErrorKind, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use sublet_client::ring::hello::{HELLO_BYTES, Hello};
 use sublet_client::ring::layout::{self, Completion, Outcome, Submission, at};
-use sublet_client::ring::{Client, Farewell, Fault, Get, Key, SHAPE, Shape};
+use sublet_client::ring::{Client, CloseReason, DEFAULT_SHAPE, Fault, GetOutcome, Key, Shape};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
-use super::double::Daemon;
 use super::fair::soon;
+use super::fake_pages::Daemon;
 use crate::ring::Settings;
 use crate::ring::metrics::Operation;
+use crate::serving::ManualClock;
 
-/// A connection whose ring is written byte by byte, by the file.
+/// A connection whose ring the test writes byte by byte, through the file.
 struct Rogue {
     socket: UnixStream,
     memory: OwnedFd,
@@ -80,35 +81,35 @@ impl Rogue {
         u32::from_le_bytes(self.read(at::CQ_TAIL))
     }
 
-    /// The completion of that number, when it has come.
+    /// Waits for the completion of that number.
     fn completion(&self, number: u32) -> Completion {
         soon("a completion", || self.completions() > number);
         Completion::of(&self.read(self.shape.completion_at(number)))
     }
 
-    /// What the daemon says last.
-    fn farewell(mut self) -> Farewell {
+    /// The daemon's last byte.
+    fn farewell(mut self) -> CloseReason {
         let mut said = Vec::new();
         let long = Some(Duration::from_secs(20));
         self.socket.set_read_timeout(long).expect("set");
         let _ = self.socket.read_to_end(&mut said);
-        let last = said.into_iter().filter_map(Farewell::of).next_back();
-        last.unwrap_or(Farewell::HungUp)
+        let last = said.into_iter().filter_map(CloseReason::of).next_back();
+        last.unwrap_or(CloseReason::HungUp)
     }
 }
 
-/// That a fair client of the same daemon is served.
-struct Fair {
+/// Checks that the daemon serves an honest client.
+struct HonestClient {
     client: Client,
     pool: PoolId,
 }
 
-impl Fair {
-    fn connect(daemon: &Daemon) -> Fair {
-        let mut client = Client::connect(daemon.path()).expect("let in");
+impl HonestClient {
+    fn connect(daemon: &Daemon) -> HonestClient {
+        let mut client = Client::connect(daemon.path()).expect("connected");
         let pool = client.create_pool(PoolFlags::default(), None);
         let pool = pool.expect("a pool");
-        Fair { client, pool }
+        HonestClient { client, pool }
     }
 
     fn is_served(&mut self) {
@@ -120,7 +121,7 @@ impl Fair {
             };
             self.client.put(key, &[index as u8; 4096]).expect("stored");
             let mut page = [0; 4096];
-            assert_eq!(self.client.get(key, &mut page), Ok(Get::Hit));
+            assert_eq!(self.client.get(key, &mut page), Ok(GetOutcome::Hit));
             assert_eq!(page, [index as u8; 4096]);
         }
     }
@@ -141,7 +142,7 @@ fn fields(opcode: u16) -> Submission {
 #[test]
 fn nonsense_is_answered_with_what_is_wrong() {
     let daemon = Daemon::start(Settings::default(), 1);
-    let mut fair = Fair::connect(&daemon);
+    let mut fair = HonestClient::connect(&daemon);
     let rogue = Rogue::connect(&daemon, small());
     let mut number = 0;
     let mut answer = |submission: Submission| {
@@ -205,11 +206,11 @@ fn nonsense_is_answered_with_what_is_wrong() {
 #[test]
 fn impossible_indices_end_the_connection_with_a_word() {
     let daemon = Daemon::start(Settings::default(), 1);
-    let mut fair = Fair::connect(&daemon);
+    let mut fair = HonestClient::connect(&daemon);
     let rogue = Rogue::connect(&daemon, small());
     rogue.write(at::SQ_TAIL, &9u32.to_le_bytes());
     rogue.ring();
-    assert_eq!(rogue.farewell(), Farewell::Garbage);
+    assert_eq!(rogue.farewell(), CloseReason::Garbage);
     let rogue = Rogue::connect(&daemon, small());
     for number in 0..8 {
         rogue.submit(number, &fields(99));
@@ -217,18 +218,18 @@ fn impossible_indices_end_the_connection_with_a_word() {
     soon("all are answered", || rogue.completions() == 8);
     rogue.write(at::CQ_HEAD, &9u32.to_le_bytes());
     rogue.submit(8, &fields(99));
-    assert_eq!(rogue.farewell(), Farewell::Garbage);
+    assert_eq!(rogue.farewell(), CloseReason::Garbage);
     assert_eq!(daemon.group.figures.ended_garbage.get(), 2);
     let mut rogue = Rogue::connect(&daemon, small());
     rogue.socket.write_all(b"hello?").expect("sent");
-    assert_eq!(rogue.farewell(), Farewell::Chatter);
+    assert_eq!(rogue.farewell(), CloseReason::Chatter);
     fair.is_served();
 }
 
 #[test]
 fn who_never_drains_waits_for_nobody_but_itself() {
     let daemon = Daemon::start(Settings::default(), 1);
-    let mut fair = Fair::connect(&daemon);
+    let mut fair = HonestClient::connect(&daemon);
     let rogue = Rogue::connect(&daemon, small());
     rogue.write(at::SQ_TAIL, &8u32.to_le_bytes());
     rogue.ring();
@@ -242,11 +243,11 @@ fn who_never_drains_waits_for_nobody_but_itself() {
     soon("five more", || rogue.completions() == 13);
 }
 
-/// A doorbell whose counter is full and that was made to block is the daemon's own only to poll.
+/// The daemon only polls its doorbell, so a full counter that was made to block does not hold it up.
 #[test]
 fn a_doorbell_that_blocks_holds_nobody_up() {
     let daemon = Daemon::start(Settings::default(), 1);
-    let mut fair = Fair::connect(&daemon);
+    let mut fair = HonestClient::connect(&daemon);
     let rogue = Rogue::connect(&daemon, small());
     let blocking = rustix::fs::OFlags::empty();
     rustix::fs::fcntl_setfl(&rogue.bell, blocking).expect("it is theirs as well");
@@ -258,11 +259,11 @@ fn a_doorbell_that_blocks_holds_nobody_up() {
     }
 }
 
-/// Bells that nobody hears fill a socket; that holds nobody up either.
+/// Doorbell bytes that nobody reads fill a socket. That holds nobody up either.
 #[test]
 fn a_socket_that_nobody_reads_holds_nobody_up() {
     let daemon = Daemon::start(Settings::default(), 1);
-    let mut fair = Fair::connect(&daemon);
+    let mut fair = HonestClient::connect(&daemon);
     let rogue = Rogue::connect(&daemon, small());
     for number in 0..3000 {
         rogue.write(at::CLIENT_SLEEPS, &1u32.to_le_bytes());
@@ -274,27 +275,24 @@ fn a_socket_that_nobody_reads_holds_nobody_up() {
     fair.is_served();
 }
 
-/// While a get or put copies, the client writes over the slot, the entries and the indices.
+/// The client writes over the slot, the entries and the indices while a get or put copies.
 #[test]
 fn scribbling_harms_nobody_else() {
     let daemon = Daemon::start(Settings::default(), 1);
-    let mut fair = Fair::connect(&daemon);
+    let mut fair = HonestClient::connect(&daemon);
     let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
-    let began = Instant::now();
-    let mut connections = 0;
-    while began.elapsed() < Duration::from_millis(500) || connections < 3 {
+    for _ in 0..20 {
         let rogue = Rogue::connect(&daemon, small());
         rogue.submit(0, &fields(5));
         let pool = rogue.completion(0).first;
         for _ in 0..200 {
             scribble(&rogue, &mut rng, pool);
         }
-        connections += 1;
         fair.is_served();
     }
     fair.is_served();
     let only = [fair.pool].into();
-    soon("their pools are gone", || daemon.kept.pools() == only);
+    soon("their pools are gone", || daemon.pages.pools() == only);
 }
 
 fn scribble(rogue: &Rogue, rng: &mut TestRng, pool: u64) {
@@ -320,24 +318,28 @@ fn scribble(rogue: &Rogue, rng: &mut TestRng, pool: u64) {
     }
 }
 
-/// It has said all that it ever says there: what it asks goes through its ring.
+/// The client has sent all that it ever sends on the socket. Its requests go through its ring.
 #[test]
 fn who_shuts_its_socket_for_writing_is_served_until_it_hangs_up() {
     let daemon = Daemon::start(Settings::default(), 1);
     let rogue = Rogue::connect(&daemon, small());
     rogue.socket.shutdown(Shutdown::Write).expect("shut");
-    std::thread::sleep(Duration::from_millis(50));
+    // The worker gets the kernel's event before or with this client's requests.
+    let mut fair = HonestClient::connect(&daemon);
+    (0..2).for_each(|_| fair.is_served());
+    drop(fair);
     rogue.submit(0, &fields(99));
     assert_eq!(rogue.completion(0).token, 77);
     let open = || daemon.group.figures.connections.get();
-    assert_eq!(open(), 1);
+    soon("the other is gone", || open() == 1);
     drop(rogue);
     soon("it is gone", || open() == 0);
 }
 
 #[test]
 fn who_does_not_greet_is_nobody() {
-    let daemon = Daemon::start(Settings::default(), 1);
+    let time = ManualClock::start();
+    let daemon = Daemon::start_by(&time.clock(), Settings::default(), 1);
     for greeting in [&b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"[..], &[0; 32]] {
         let mut socket = UnixStream::connect(daemon.path()).expect("a daemon");
         socket.write_all(greeting).expect("sent");
@@ -346,9 +348,20 @@ fn who_does_not_greet_is_nobody() {
         assert_eq!(answer[12], 5, "the greeting makes no sense");
     }
     let mut quiet = UnixStream::connect(daemon.path()).expect("a daemon");
+    let open = || daemon.group.figures.connections.get();
+    soon("it is let in", || open() == 1);
+    let silence_max = Settings::default().silence_max;
+    time.advance(silence_max - Duration::from_millis(1));
+    let mut fair = HonestClient::connect(&daemon);
+    (0..2).for_each(|_| fair.is_served());
+    quiet.set_nonblocking(true).expect("it does not wait");
+    let said = quiet.read(&mut [0; 1]).expect_err("before its time");
+    assert_eq!(said.kind(), ErrorKind::WouldBlock);
+    quiet.set_nonblocking(false).expect("it waits");
+    time.advance(silence_max);
     let mut answer = Vec::new();
     quiet.read_to_end(&mut answer).expect("turned out");
-    assert_eq!(answer, [Farewell::Late as u8]);
+    assert_eq!(answer, [CloseReason::Late as u8]);
 }
 
 fn descriptors() -> usize {
@@ -364,8 +377,8 @@ fn ring_mappings() -> usize {
         .count()
 }
 
-/// Connections that end in every way leave no pool, page, seat, descriptor or mapping. Other tests of this
-/// process have their own, so those two are counted in a process of its own, see below.
+/// Connections that end in every way leave no pool, page, place, descriptor or mapping. Other tests of this process
+/// have descriptors and mappings too, so a process of its own counts those two, see below.
 fn connect_and_kill(daemon: &Daemon, cycles: u32) {
     for cycle in 0..cycles {
         match cycle % 4 {
@@ -375,7 +388,7 @@ fn connect_and_kill(daemon: &Daemon, cycles: u32) {
                 socket.write_all(b"SUBLETRG").expect("half a greeting");
             }
             2 => {
-                let mut fair = Fair::connect(daemon);
+                let mut fair = HonestClient::connect(daemon);
                 let key = Key {
                     pool: fair.pool,
                     object: ObjectId(1),
@@ -398,8 +411,8 @@ fn connect_and_kill(daemon: &Daemon, cycles: u32) {
     soon("all seats are free", || {
         daemon.group.figures.connections.get() == 0
     });
-    assert!(daemon.kept.pools().is_empty());
-    assert_eq!(daemon.kept.pages(), 0);
+    assert!(daemon.pages.pools().is_empty());
+    assert_eq!(daemon.pages.pages(), 0);
 }
 
 #[test]
@@ -408,7 +421,7 @@ fn killed_connections_leave_nothing() {
     connect_and_kill(&daemon, 1000);
 }
 
-/// Run alone: `cargo test -p sublet-frontends ring::tests::hostile::a_hundred_thousand -- --ignored`.
+/// This runs alone: `cargo test -p sublet-frontends ring::tests::hostile::a_hundred_thousand -- --ignored`.
 #[test]
 #[ignore = "takes a while, and counts what the whole process holds"]
 fn a_hundred_thousand_killed_connections_leave_nothing() {
@@ -418,6 +431,6 @@ fn a_hundred_thousand_killed_connections_leave_nothing() {
     connect_and_kill(&daemon, 100_000);
     assert_eq!((descriptors(), ring_mappings()), before);
     assert_eq!(ring_mappings(), 0);
-    let larger = Rogue::connect(&daemon, SHAPE);
+    let larger = Rogue::connect(&daemon, DEFAULT_SHAPE);
     assert!(larger.completions() == 0);
 }

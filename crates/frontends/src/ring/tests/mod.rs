@@ -1,7 +1,7 @@
-//! Rings served, by threads, to clients that play fair and to clients that do not.
+//! Rings that threads serve to honest clients and to hostile ones.
 
-mod double;
 mod fair;
+mod fake_pages;
 mod hostile;
 mod real;
 mod speed;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use sublet_client::ring::{Client, Get, Key, Put, Refusal};
+use sublet_client::ring::{Client, GetOutcome, Key, PutOutcome, Refusal};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{
     Bytes, ObjectId, PageIndex, PoolFlags, PoolId, SharedName, TenantId, TenantSettings, Weight,
 };
 
 use super::fair::soon;
-use crate::backend::Backend;
+use crate::backend::{Backend, MonotonicClock};
 use crate::ring::Settings;
-use crate::ring::serve::{Group, Running, bind, start};
+use crate::ring::serve::{Group, RingService, bind, start};
 use crate::tenancy::{Clock, Ledger};
 
 /// A store, a tenant of it, and its rings.
@@ -19,7 +19,7 @@ pub(super) struct Node {
     folder: tempfile::TempDir,
     store: Arc<Store>,
     tenant: TenantId,
-    running: Option<Running>,
+    running: Option<RingService>,
 }
 
 impl Node {
@@ -46,6 +46,7 @@ impl Node {
         let backend = Backend {
             store: Arc::clone(&store),
             clock: Clock::start(),
+            deadline_clock: MonotonicClock::default(),
             ledger: Arc::new(Ledger::default()),
         };
         let failed = Arc::new(|| panic!("serving failed"));
@@ -59,7 +60,7 @@ impl Node {
     }
 
     pub(super) fn connect(&self) -> Client {
-        Client::connect(self.folder.path().join("ring")).expect("let in")
+        Client::connect(self.folder.path().join("ring")).expect("connected")
     }
 }
 
@@ -85,15 +86,24 @@ fn pages_reach_the_store_and_come_back_once() {
     let mut client = node.connect();
     let pool = client.create_pool(PoolFlags::default(), None);
     let pool = pool.expect("a pool");
-    assert_eq!(client.put(key(pool, 1), &[1; 4096]), Ok(Put::Stored));
-    assert_eq!(client.put(key(pool, 1), &[2; 4096]), Ok(Put::Replaced));
+    assert_eq!(client.put(key(pool, 1), &[1; 4096]), Ok(PutOutcome::Stored));
+    assert_eq!(
+        client.put(key(pool, 1), &[2; 4096]),
+        Ok(PutOutcome::Replaced)
+    );
     let mut pages = [[0; 4096]; 2];
     let run = client.get_run(key(pool, 1), &mut pages).expect("answered");
     assert_eq!((run.bits(), pages[0]), (1, [2; 4096]));
-    assert_eq!(client.get(key(pool, 1), &mut pages[0]), Ok(Get::Miss));
+    assert_eq!(
+        client.get(key(pool, 1), &mut pages[0]),
+        Ok(GetOutcome::Miss)
+    );
     client.put(key(pool, 3), &[3; 4096]).expect("stored");
     client.flush_object(pool, ObjectId(1)).expect("flushed");
-    assert_eq!(client.get(key(pool, 3), &mut pages[0]), Ok(Get::Miss));
+    assert_eq!(
+        client.get(key(pool, 3), &mut pages[0]),
+        Ok(GetOutcome::Miss)
+    );
     drop(client);
     soon("the pool is gone", || {
         node.store.pools(node.tenant).is_empty()
@@ -120,7 +130,7 @@ fn shared_pools_need_leave_and_outlive_connections() {
         let pool = client.create_pool(shared, Some(name)).expect("joined");
         let mut page = [0; 4096];
         let before = client.get(key(pool, 0), &mut page).expect("answered");
-        assert_eq!(before == Get::Hit, n > 0);
+        assert_eq!(before == GetOutcome::Hit, n > 0);
         client.put(key(pool, 0), &[n as u8; 4096]).expect("stored");
     }
     assert!(
@@ -143,7 +153,7 @@ fn more_pages_than_fit_harm_nobody() {
     let mut hits = 0;
     for n in 0..30_000u32 {
         let mut page = [0; 4096];
-        if client.get(key(pool, n), &mut page) == Ok(Get::Hit) {
+        if client.get(key(pool, n), &mut page) == Ok(GetOutcome::Hit) {
             assert_eq!(page[..4], n.to_le_bytes());
             hits += 1;
         }

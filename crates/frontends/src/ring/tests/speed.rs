@@ -11,7 +11,7 @@ use super::real::Node;
 const PAGES: u32 = 8192;
 const BATCH: u32 = 32;
 
-/// The tenth and the half of all times: the first is less disturbed by whatever else runs.
+/// The tenth percentile and the median of all times. The first is less disturbed by whatever else runs.
 fn tenth_and_half(mut times: Vec<Duration>) -> [Duration; 2] {
     times.sort_unstable();
     [times[times.len() / 10], times[times.len() / 2]]

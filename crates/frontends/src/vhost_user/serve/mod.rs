@@ -1,8 +1,8 @@
-//! Serving a disk to VMMs: a thread that listens and talks to the one VMM that is connected, and a thread for each queue.
+//! Serves a disk to VMMs. One thread listens and talks to the one connected VMM. Each queue has a thread of its own.
 //! The queues' threads stay while VMMs come and go.
 
-mod letters;
-mod listen;
+mod listener;
+mod messages;
 mod socket;
 mod vmm;
 mod worker;
@@ -16,52 +16,53 @@ use std::time::Duration;
 
 use vhost::vhost_user::{BackendReqHandler, Error};
 
-use self::letters::Message;
-use self::listen::Door;
+use self::listener::VmmListener;
+use self::messages::Message;
+use self::socket::DiskSocket;
 pub use self::socket::Settings;
-use self::socket::Socket;
-use self::vmm::Vmm;
+use self::vmm::VmmConnection;
 use self::worker::Worker;
-use super::metrics::Figures;
-use super::wire::device::Caching;
+use super::metrics::VhostUserFigures;
+use super::wire::device::WriteCache;
 use crate::backend::Backend;
-use crate::block::Disk;
-use crate::serving::{Crew, Mailbox, StartError, spawn};
-use crate::tenancy::Doorman;
+use crate::block_device::Disk;
+use crate::serving::{Mailbox, StartError, WorkerThreads, spawn};
+use crate::tenancy::StoreHandle;
 
-/// How long accepting stops when the process has no descriptor left for a connection.
+/// How long the listener pauses when the process has no descriptor left for a connection.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Threads that serve a disk. Stop them, or the one that listens goes on until the process ends.
-pub struct Running {
-    door: Arc<Door>,
-    figures: Arc<Figures>,
-    listening: JoinHandle<()>,
-    queues: Crew<Message>,
+/// The threads that serve a disk. Call [`stop`](VhostUserService::stop) to end them. Otherwise the listening thread
+/// goes on until the process ends.
+pub struct VhostUserService {
+    listener: Arc<VmmListener>,
+    figures: Arc<VhostUserFigures>,
+    accept_thread: JoinHandle<()>,
+    queues: WorkerThreads<Message>,
 }
 
-impl Running {
-    /// What was counted.
-    pub fn figures(&self) -> &Arc<Figures> {
+impl VhostUserService {
+    /// The disk's figures.
+    pub fn figures(&self) -> &Arc<VhostUserFigures> {
         &self.figures
     }
 
-    /// The socket's file.
+    /// The path of the socket file.
     pub fn path(&self) -> &Path {
-        self.door.path()
+        self.listener.path()
     }
 
-    /// Stops serving. Requests that are unanswered stay so, for whoever serves the VMM next. Returns when the disk has given
-    /// back all its requests and all threads have ended; the socket's file is gone then.
+    /// Stops serving. Unanswered requests stay unanswered, for the next daemon that serves the VMM. Returns after the
+    /// disk has given back all its requests and all threads have ended. The socket file is gone then.
     pub fn stop(self) {
-        self.door.shut();
-        let _ = self.listening.join();
-        self.queues.end_by(|| Message::Stop);
+        self.listener.shut();
+        let _ = self.accept_thread.join();
+        self.queues.stop_and_join(|| Message::Stop);
     }
 }
 
-/// Serves a disk at a socket whose file has `mode`: to one VMM at a time, and to the next when that has gone. A socket file
-/// that nobody listens at makes way.
+/// Serves a disk at a socket whose file has `mode`. It serves one VMM at a time, and the next one when that has gone.
+/// It replaces a socket file that nobody listens at.
 ///
 /// # Errors
 ///
@@ -72,90 +73,111 @@ pub fn start(
     mode: u32,
     backend: &Backend,
     settings: Settings,
-) -> io::Result<Running> {
+) -> io::Result<VhostUserService> {
     settings.check()?;
-    let door = Arc::new(Door::open(path, mode)?);
-    let figures = Arc::<Figures>::default();
-    let socket = Arc::new(Socket {
+    let clock = backend.deadline_clock.clone();
+    let listener = Arc::new(VmmListener::open(path, mode, clock)?);
+    let figures = Arc::<VhostUserFigures>::default();
+    let socket = Arc::new(DiskSocket {
         disk,
         settings,
         figures: Arc::clone(&figures),
-        caching: Caching::default(),
+        write_cache: WriteCache::default(),
     });
     let queues = start_queues(&socket, backend).map_err(|error| match error {
         StartError::Kernel(error) => error,
         error => io::Error::other(error),
     })?;
-    let (at, mailboxes) = (Arc::clone(&door), queues.mailboxes().to_vec());
-    let listening = move || {
-        listen(&at, &socket, &mailboxes);
+    let (for_thread, mailboxes) = (Arc::clone(&listener), queues.mailboxes().to_vec());
+    let accept_all = move || {
+        accept_vmms(&for_thread, &socket, &mailboxes);
         Ok(())
     };
-    let listening = spawn("vhost", listening, |_| {})?;
-    Ok(Running {
-        door,
+    let accept_thread = spawn("vhost", accept_all, |_| {})?;
+    Ok(VhostUserService {
+        listener,
         figures,
-        listening,
+        accept_thread,
         queues,
     })
 }
 
-/// A thread for each queue.
-fn start_queues(socket: &Arc<Socket>, backend: &Backend) -> Result<Crew<Message>, StartError> {
-    let mut crew = Crew::new(|| Message::Stop);
+/// Starts one thread per queue.
+fn start_queues(
+    socket: &Arc<DiskSocket>,
+    backend: &Backend,
+) -> Result<WorkerThreads<Message>, StartError> {
+    let mut worker_threads = WorkerThreads::new(|| Message::Stop);
     for n in 0..socket.settings.queues {
-        let (made_for, backend, served) = (Arc::clone(socket), backend.clone(), Arc::clone(socket));
-        let make = move || make_worker(&made_for, &backend);
-        crew.start(&format!("vhost-{n}"), make, move |error| {
-            tracing::error!(disk = served.disk.name(), %error, "serving a guest's queue failed");
+        let (worker_socket, backend, served) =
+            (Arc::clone(socket), backend.clone(), Arc::clone(socket));
+        let make = move || make_worker(&worker_socket, &backend);
+        worker_threads.start(&format!("vhost-{n}"), make, move |error| {
+            tracing::error!(disk = served.disk.name(), %error, "the thread of a guest's queue failed and ended");
         })?;
     }
-    Ok(crew)
+    Ok(worker_threads)
 }
 
 fn make_worker(
-    socket: &Arc<Socket>,
+    socket: &Arc<DiskSocket>,
     backend: &Backend,
 ) -> Result<(Worker, Arc<Mailbox<Message>>), StartError> {
-    let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger)?;
-    let desk = Arc::clone(&socket.disk).desk(&doorman);
-    Ok(Worker::new(Arc::clone(socket), desk)?)
+    let store = StoreHandle::new(&backend.store, backend.clock, &backend.ledger)?;
+    let fast_path = Arc::clone(&socket.disk).fast_path(&store);
+    let clock = backend.deadline_clock.clone();
+    Ok(Worker::new(Arc::clone(socket), fast_path, clock)?)
 }
 
-/// Serves one VMM after the other until the door is shut.
-fn listen(door: &Door, socket: &Arc<Socket>, mailboxes: &[Arc<Mailbox<Message>>]) {
-    while !door.is_shut() {
-        match door.accept() {
-            Ok(stream) => match door.hears(&stream, socket.settings.silence_max) {
-                Ok(()) => tell(socket, &serve(stream, socket, mailboxes)),
-                Err(error) => tracing::debug!(disk = socket.disk.name(), %error, "a VMM left"),
+/// Serves one VMM after the other until the listener is shut.
+fn accept_vmms(
+    listener: &VmmListener,
+    socket: &Arc<DiskSocket>,
+    mailboxes: &[Arc<Mailbox<Message>>],
+) {
+    while !listener.is_shut() {
+        match listener.accept() {
+            Ok(stream) => match listener.wait_first_message(&stream, socket.settings.silence_max) {
+                Ok(()) => log_end(socket, &serve(stream, socket, mailboxes)),
+                Err(error) => {
+                    tracing::debug!(disk = socket.disk.name(), %error, "a VMM was disconnected before its first message")
+                }
             },
-            Err(_) if door.is_shut() => return,
+            Err(_) if listener.is_shut() => return,
             Err(error) => {
-                tracing::warn!(disk = socket.disk.name(), %error, "accepting a VMM failed");
+                tracing::warn!(disk = socket.disk.name(), %error, "accepting a VMM failed; the listener tries again");
                 thread::sleep(PAUSE);
             }
         }
-        door.dismiss();
+        listener.disconnect();
     }
 }
 
-fn tell(socket: &Socket, end: &Error) {
+fn log_end(socket: &DiskSocket, end: &Error) {
     let disk = socket.disk.name();
     match end {
         Error::Disconnected | Error::PartialMessage | Error::SocketBroken(_) => {
-            tracing::info!(disk, "the VMM has gone");
+            tracing::info!(disk, "the VMM disconnected");
         }
-        error => tracing::warn!(disk, %error, "the VMM is turned away"),
+        error => {
+            tracing::warn!(disk, %error, "the daemon refused a message of the VMM and disconnected it")
+        }
     }
 }
 
-/// Serves a VMM; says how it ended. The disk has given back all its requests then.
-fn serve(stream: UnixStream, socket: &Arc<Socket>, mailboxes: &[Arc<Mailbox<Message>>]) -> Error {
+/// Serves a VMM, and returns how its connection ended. The disk has given back all its requests then.
+fn serve(
+    stream: UnixStream,
+    socket: &Arc<DiskSocket>,
+    mailboxes: &[Arc<Mailbox<Message>>],
+) -> Error {
     let figures = &socket.figures;
     figures.connections_made.bump();
     figures.connections.bump();
-    let vmm = Arc::new(Mutex::new(Vmm::new(Arc::clone(socket), mailboxes)));
+    let vmm = Arc::new(Mutex::new(VmmConnection::new(
+        Arc::clone(socket),
+        mailboxes,
+    )));
     let mut requests = BackendReqHandler::from_stream(stream, Arc::clone(&vmm));
     let end = loop {
         match requests.handle_request() {
@@ -165,8 +187,8 @@ fn serve(stream: UnixStream, socket: &Arc<Socket>, mailboxes: &[Arc<Mailbox<Mess
     };
     drop(requests);
     if let Ok(mut vmm) = vmm.lock() {
-        vmm.leave();
+        vmm.stop_queues();
     }
-    figures.connections.drop_one();
+    figures.connections.decrement();
     end
 }

@@ -1,32 +1,33 @@
-//! A disk's socket: what a VMM is granted there, and what the socket's threads share.
+//! A disk's socket: what it grants a VMM, and what its threads share.
 
 use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::block::Disk;
-use crate::doors::SILENCE_MAX;
-use crate::vhost_user::metrics::Figures;
-use crate::vhost_user::wire::device::Caching;
+use crate::block_device::Disk;
+use crate::listeners::SILENCE_MAX;
+use crate::vhost_user::metrics::VhostUserFigures;
+use crate::vhost_user::wire::device::WriteCache;
 use crate::vhost_user::{QUEUE_SIZE_MAX, QUEUES_MAX};
 
 /// What a VMM is granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Queues, each with a thread: 1 to [`QUEUES_MAX`].
+    /// How many queues the disk has, each with a thread: 1 to [`QUEUES_MAX`].
     pub queues: u16,
-    /// Places of a queue's rings: a power of two, at most `QUEUE_SIZE_MAX`.
+    /// Entries of a queue's rings: a power of two, at most `QUEUE_SIZE_MAX`.
     pub queue_size: u16,
-    /// The guest may turn write caching off (CONFIG_WCE). A daemon that was started anew does not know whether it did,
-    /// and until the guest sends a flush it lets every write last. A guest's swap is never flushed: leave it out there.
+    /// Whether the guest may turn write caching off (CONFIG_WCE). A daemon that was started anew does not know whether
+    /// the guest did. So it makes every write durable until the guest sends a flush. A guest never flushes its swap, so
+    /// turn this off for swap.
     pub config_wce: bool,
-    /// How long a VMM that has said nothing keeps others waiting.
+    /// How long a silent VMM keeps others waiting.
     pub silence_max: Duration,
 }
 
 impl Default for Settings {
-    /// A queue for each processor up to four, the largest rings, and write caching as the guest wants it.
+    /// One queue per processor up to four, the largest rings, and write caching as the guest wants it.
     fn default() -> Settings {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Settings {
@@ -53,9 +54,9 @@ impl Settings {
 }
 
 /// A disk, and what its socket's threads share.
-pub(super) struct Socket {
+pub(super) struct DiskSocket {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) settings: Settings,
-    pub(super) figures: Arc<Figures>,
-    pub(super) caching: Caching,
+    pub(super) figures: Arc<VhostUserFigures>,
+    pub(super) write_cache: WriteCache,
 }

@@ -1,4 +1,4 @@
-//! What a VMM asks on its socket: features, memory, where the queues are.
+//! What a VMM sends on its socket: features, memory, and where the queues are.
 
 use std::fs::File;
 use std::io;
@@ -13,145 +13,158 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 
-use super::letters::{End, Message};
-use super::socket::Socket;
+use super::messages::{Message, QueueStop};
+use super::socket::DiskSocket;
 use crate::serving::Mailbox;
-use crate::vhost_user::map::{Memory, REGIONS_MAX, Refused};
-use crate::vhost_user::session::{Call, Places, Setup};
-use crate::vhost_user::wire::device::{self, PROTOCOL_FEATURES};
+use crate::vhost_user::map::{GuestMemory, GuestMemoryError, REGIONS_MAX};
+use crate::vhost_user::session::{CallNotifier, VirtqueueSetup, VringAddresses};
+use crate::vhost_user::wire::device::{self, PROTOCOL_FEATURES, WriteCacheControl};
 
-/// A queue's parts, as virtio 1.2 has them (2.7): bytes a descriptor, an entry of the available ring, one of the used
-/// ring; and of flags, index and event index.
+/// The sizes of a queue's parts in bytes, as virtio 1.2 (2.7) has them. They are a descriptor, an entry of the
+/// available ring, an entry of the used ring, and flags, index and event index together.
 const DESCRIPTOR_BYTES: usize = 16;
 const AVAILABLE_BYTES: usize = 2;
 const USED_BYTES: usize = 8;
 const RING_BYTES: usize = 6;
 
-/// One VMM's connection.
-pub(super) struct Vmm {
-    socket: Arc<Socket>,
+/// The connection of one VMM.
+pub(super) struct VmmConnection {
+    socket: Arc<DiskSocket>,
     features: u64,
-    memory: Arc<Memory>,
-    rings: Vec<Ring>,
+    memory: Arc<GuestMemory>,
+    vrings: Vec<Vring>,
 }
 
-/// A queue as the VMM describes it, piece by piece, and the thread that runs it once all is said.
-struct Ring {
+/// A queue as the VMM describes it, piece by piece. Its thread runs it once everything is known.
+struct Vring {
     mailbox: Arc<Mailbox<Message>>,
     size: u16,
-    places: Option<Places>,
-    /// The first request without an answer, as far as is known here.
+    addresses: Option<VringAddresses>,
+    /// The first request without an answer, as far as this thread knows.
     base: u16,
     kick: Option<Arc<OwnedFd>>,
-    call: Option<Call>,
+    call: Option<CallNotifier>,
     is_enabled: bool,
-    runs: bool,
+    is_running: bool,
 }
 
-impl Vmm {
-    /// A connection of which nothing is known yet.
-    pub(super) fn new(socket: Arc<Socket>, mailboxes: &[Arc<Mailbox<Message>>]) -> Vmm {
+impl VmmConnection {
+    /// A connection whose VMM has sent nothing yet.
+    pub(super) fn new(
+        socket: Arc<DiskSocket>,
+        mailboxes: &[Arc<Mailbox<Message>>],
+    ) -> VmmConnection {
         let size = socket.settings.queue_size;
-        let ring = |mailbox: &Arc<Mailbox<Message>>| Ring {
+        let ring = |mailbox: &Arc<Mailbox<Message>>| Vring {
             mailbox: Arc::clone(mailbox),
             size,
-            places: None,
+            addresses: None,
             base: 0,
             kick: None,
             call: None,
             is_enabled: false,
-            runs: false,
+            is_running: false,
         };
-        Vmm {
+        VmmConnection {
             socket,
             features: 0,
             memory: Arc::default(),
-            rings: mailboxes.iter().map(ring).collect(),
+            vrings: mailboxes.iter().map(ring).collect(),
         }
     }
 
-    /// The connection has ended: stops its queues, and waits for what is at the disk.
-    pub(super) fn leave(&mut self) {
-        let running = self.rings.iter_mut().filter(|ring| ring.runs);
-        let ends: Vec<_> = running.map(|ring| ring.mailbox.end(End::Silent)).collect();
+    /// Stops the queues after the connection has ended, and waits for requests at the disk.
+    pub(super) fn stop_queues(&mut self) {
+        let running = self.vrings.iter_mut().filter(|ring| ring.is_running);
+        let ends: Vec<_> = running
+            .map(|ring| ring.mailbox.stop_queue(QueueStop::Abandon))
+            .collect();
         for end in ends {
             let _ = end.recv();
         }
     }
 
     fn offered(&self) -> u64 {
-        device::features(&self.socket.disk.shape(), self.socket.settings.config_wce)
+        let control = match self.socket.settings.config_wce {
+            true => WriteCacheControl::Offered,
+            false => WriteCacheControl::Withheld,
+        };
+        device::features(&self.socket.disk.shape(), control)
     }
 
-    fn ring(&mut self, index: usize) -> Result<&mut Ring> {
-        self.rings.get_mut(index).ok_or(Error::InvalidParam)
+    fn vring(&mut self, index: usize) -> Result<&mut Vring> {
+        self.vrings.get_mut(index).ok_or(Error::InvalidParam)
     }
 
-    /// Changes a queue, which stands still for it, and lets it run if it may.
-    fn change(&mut self, index: usize, change: impl FnOnce(&mut Ring)) -> Result<()> {
-        let ring = self.ring(index)?;
-        ring.rest();
+    /// Stops a queue, changes it, and starts it again if it may run.
+    fn reconfigure(&mut self, index: usize, change: impl FnOnce(&mut Vring)) -> Result<()> {
+        let ring = self.vring(index)?;
+        ring.pause();
         change(ring);
-        self.run(index)
+        self.start_queue(index)
     }
 
-    fn run(&mut self, index: usize) -> Result<()> {
+    fn start_queue(&mut self, index: usize) -> Result<()> {
         let (features, memory) = (self.features, Arc::clone(&self.memory));
-        let ring = self.ring(index)?;
-        let (true, Some(places), Some(kick)) = (ring.is_enabled, ring.places, &ring.kick) else {
+        let ring = self.vring(index)?;
+        let (true, Some(addresses), Some(kick)) = (ring.is_enabled, ring.addresses, &ring.kick)
+        else {
             return Ok(());
         };
-        let setup = Setup {
+        let setup = VirtqueueSetup {
             size: ring.size,
-            places,
+            addresses,
             features,
             has_event_index: features & (1 << VIRTIO_RING_F_EVENT_IDX) != 0,
             memory,
             call: ring.call.clone(),
         };
-        let begun = ring.mailbox.begin(setup, Arc::clone(kick));
-        begun.map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
-        ring.runs = true;
+        let started = ring.mailbox.start_queue(setup, Arc::clone(kick));
+        started.map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
+        ring.is_running = true;
         Ok(())
     }
 
-    fn take_memory(&mut self, memory: std::result::Result<Memory, Refused>) -> Result<()> {
+    fn replace_memory(
+        &mut self,
+        memory: std::result::Result<GuestMemory, GuestMemoryError>,
+    ) -> Result<()> {
         let memory = memory.map_err(|refused| {
             self.socket.figures.refused_memory.bump();
             Error::ReqHandlerError(io::Error::other(refused))
         })?;
-        // A VMM that changes a region takes it away and gives it again: a queue that lies there rests in between.
-        let lost = |ring: &&mut Ring| ring.runs && !ring.lies_in(&memory);
-        self.rings.iter_mut().filter(lost).for_each(Ring::rest);
+        // A VMM changes a region by removing it and adding it again. A queue in that region pauses in between.
+        let lost = |ring: &&mut Vring| ring.is_running && !ring.is_within(&memory);
+        self.vrings.iter_mut().filter(lost).for_each(Vring::pause);
         self.memory = Arc::new(memory);
-        for ring in self.rings.iter().filter(|ring| ring.runs) {
+        for ring in self.vrings.iter().filter(|ring| ring.is_running) {
             ring.mailbox.set_memory(&self.memory);
         }
-        for index in 0..self.rings.len() {
-            let ring = &self.rings[index];
-            if !ring.runs && ring.lies_in(&self.memory) {
-                self.run(index)?;
+        for index in 0..self.vrings.len() {
+            let ring = &self.vrings[index];
+            if !ring.is_running && ring.is_within(&self.memory) {
+                self.start_queue(index)?;
             }
         }
         Ok(())
     }
 }
 
-impl Ring {
-    /// Whether all of the queue is in that memory.
-    fn lies_in(&self, memory: &Memory) -> bool {
-        self.places.is_some_and(|places| {
+impl Vring {
+    /// Whether the whole queue lies in that memory.
+    fn is_within(&self, memory: &GuestMemory) -> bool {
+        self.addresses.is_some_and(|addresses| {
             let size = usize::from(self.size);
-            memory.has(places.descriptors, DESCRIPTOR_BYTES * size)
-                && memory.has(places.available, RING_BYTES + AVAILABLE_BYTES * size)
-                && memory.has(places.used, RING_BYTES + USED_BYTES * size)
+            memory.has(addresses.descriptors, DESCRIPTOR_BYTES * size)
+                && memory.has(addresses.available, RING_BYTES + AVAILABLE_BYTES * size)
+                && memory.has(addresses.used, RING_BYTES + USED_BYTES * size)
         })
     }
 
-    /// Stops the queue when all that it took is answered.
-    fn rest(&mut self) {
-        if std::mem::take(&mut self.runs)
-            && let Ok(position) = self.mailbox.end(End::Answered).recv()
+    /// Stops the queue after it has answered everything that it took.
+    fn pause(&mut self) {
+        if std::mem::take(&mut self.is_running)
+            && let Ok(position) = self.mailbox.stop_queue(QueueStop::Drain).recv()
         {
             self.base = position;
         }
@@ -160,13 +173,13 @@ impl Ring {
 
 const NOT_HERE: Error = Error::InvalidOperation("not offered by this device");
 
-impl VhostUserBackendReqHandlerMut for Vmm {
+impl VhostUserBackendReqHandlerMut for VmmConnection {
     fn set_owner(&mut self) -> Result<()> {
         Ok(())
     }
 
     fn reset_owner(&mut self) -> Result<()> {
-        self.rings.iter_mut().for_each(Ring::rest);
+        self.vrings.iter_mut().for_each(Vring::pause);
         Ok(())
     }
 
@@ -184,9 +197,9 @@ impl VhostUserBackendReqHandlerMut for Vmm {
         }
         let has_changed = std::mem::replace(&mut self.features, features) != features;
         let enables = features & PROTOCOL_FEATURES == 0;
-        for index in 0..self.rings.len() {
+        for index in 0..self.vrings.len() {
             if has_changed || enables {
-                self.change(index, |ring| ring.is_enabled |= enables)?;
+                self.reconfigure(index, |ring| ring.is_enabled |= enables)?;
             }
         }
         Ok(())
@@ -198,7 +211,7 @@ impl VhostUserBackendReqHandlerMut for Vmm {
         files: Vec<File>,
         _: Option<bool>,
     ) -> Result<Option<Vec<u64>>> {
-        self.take_memory(Memory::map(regions, files))?;
+        self.replace_memory(GuestMemory::map(regions, files))?;
         Ok(None)
     }
 
@@ -210,7 +223,7 @@ impl VhostUserBackendReqHandlerMut for Vmm {
             );
             return Err(Error::ReqHandlerError(io::Error::other(refused)));
         }
-        self.change(index as usize, |ring| ring.size = num as u16)
+        self.reconfigure(index as usize, |ring| ring.size = num as u16)
     }
 
     fn set_vring_addr(
@@ -222,48 +235,49 @@ impl VhostUserBackendReqHandlerMut for Vmm {
         available: u64,
         _: u64,
     ) -> Result<()> {
-        let place = |vmm| self.memory.address_of(vmm).ok_or(Error::InvalidParam);
-        let places = Places {
-            descriptors: place(descriptor)?,
-            available: place(available)?,
-            used: place(used)?,
+        let guest_address = |vmm| self.memory.address_of(vmm).ok_or(Error::InvalidParam);
+        let addresses = VringAddresses {
+            descriptors: guest_address(descriptor)?,
+            available: guest_address(available)?,
+            used: guest_address(used)?,
         };
-        self.change(index as usize, |ring| ring.places = Some(places))
+        self.reconfigure(index as usize, |ring| ring.addresses = Some(addresses))
     }
 
-    /// Taken note of; the ring's own used index decides, see the head of this frontend.
+    /// The daemon only notes the base. The ring's own used index decides, as the head of the `vhost_user` module
+    /// explains.
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        self.ring(index as usize)?.base = base as u16;
+        self.vring(index as usize)?.base = base as u16;
         Ok(())
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        let ring = self.ring(index as usize)?;
-        ring.rest();
+        let ring = self.vring(index as usize)?;
+        ring.pause();
         (ring.kick, ring.call) = (None, None);
         Ok(VhostUserVringState::new(index, u32::from(ring.base)))
     }
 
     fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
         let kick = file.map(|file| Arc::new(OwnedFd::from(file)));
-        self.change(usize::from(index), |ring| ring.kick = kick)
+        self.reconfigure(usize::from(index), |ring| ring.kick = kick)
     }
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let ring = self.ring(usize::from(index))?;
-        ring.call = file.map(|file| Call::new(OwnedFd::from(file)));
-        if ring.runs {
+        let ring = self.vring(usize::from(index))?;
+        ring.call = file.map(|file| CallNotifier::new(OwnedFd::from(file)));
+        if ring.is_running {
             ring.mailbox.set_call(ring.call.clone());
         }
         Ok(())
     }
 
-    /// Nothing is ever told that way.
+    /// The daemon never reports errors this way.
     fn set_vring_err(&mut self, index: u8, _: Option<File>) -> Result<()> {
-        self.ring(usize::from(index)).map(|_| ())
+        self.vring(usize::from(index)).map(|_| ())
     }
 
-    /// Acknowledgements are the crate's own and always offered.
+    /// The crate `vhost` adds acknowledgements itself and always offers them.
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
         Ok(VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::CONFIG
@@ -279,26 +293,26 @@ impl VhostUserBackendReqHandlerMut for Vmm {
     }
 
     fn get_queue_num(&mut self) -> Result<u64> {
-        Ok(self.rings.len() as u64)
+        Ok(self.vrings.len() as u64)
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        if self.ring(index as usize)?.is_enabled == enable {
+        if self.vring(index as usize)?.is_enabled == enable {
             return Ok(());
         }
-        self.change(index as usize, |ring| ring.is_enabled = enable)
+        self.reconfigure(index as usize, |ring| ring.is_enabled = enable)
     }
 
     fn get_config(&mut self, offset: u32, size: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {
         let shape = self.socket.disk.shape();
-        let queues = self.rings.len() as u16;
-        let wce = self.socket.caching.byte();
+        let queues = self.vrings.len() as u16;
+        let wce = self.socket.write_cache.wce();
         let (offset, size) = (offset as usize, size as usize);
         Ok(device::config(&shape, queues, wce, offset, size))
     }
 
     fn set_config(&mut self, offset: u32, bytes: &[u8], _: VhostUserConfigFlags) -> Result<()> {
-        let set = self.socket.caching.set(offset as usize, bytes);
+        let set = self.socket.write_cache.set(offset as usize, bytes);
         set.map_err(|error| Error::ReqHandlerError(io::Error::other(error)))
     }
 
@@ -328,12 +342,12 @@ impl VhostUserBackendReqHandlerMut for Vmm {
         file: File,
         _: Option<bool>,
     ) -> Result<Option<u64>> {
-        self.take_memory(self.memory.with(region, file))?;
+        self.replace_memory(self.memory.with(region, file))?;
         Ok(None)
     }
 
     fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
-        self.take_memory(self.memory.without(region))
+        self.replace_memory(self.memory.without(region))
     }
 
     fn set_device_state_fd(

@@ -1,5 +1,5 @@
-//! A queue's thread. While requests keep coming it looks at the ring itself; before it sleeps it says so in the ring
-//! and is kicked.
+//! A queue's thread. While requests keep coming, the thread polls the ring itself. Before it sleeps, it says so in the
+//! ring, and the guest kicks it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use mio::{Interest, Token};
-use sublet_pace::{Found, Look};
+use sublet_pace::{PollMode, PollOutcome};
 
-use super::letters::{End, Message};
-use super::socket::Socket;
-use crate::block::{Desk, Outcome, Outcomes};
-use crate::serving::{Mailbox, PollLoop, Work};
-use crate::vhost_user::session::{BrokenRing, Queue, Seat, Setup};
+use super::messages::{Message, QueueStop};
+use super::socket::DiskSocket;
+use crate::block_device::{DiskFastPath, DiskOutcome, OutcomeSink};
+use crate::serving::{Mailbox, MonotonicClock, PollLoop, Work};
+use crate::vhost_user::session::{QueueResources, Virtqueue, VirtqueueError, VirtqueueSetup};
 
-/// Events that one wait brings at most: a kick, and a wake-up.
+/// The most events that one wait returns: a kick and a wake-up.
 const EVENTS_MAX: usize = 4;
 
 const KICK: Token = Token(0);
 
 /// Why a queue does not start.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BeginError {
+pub(super) enum QueueStartError {
     /// The ring makes no sense.
     #[error(transparent)]
-    Ring(#[from] BrokenRing),
-    /// The doorbell is none.
+    Ring(#[from] VirtqueueError),
+    /// The kernel does not watch the descriptor for kicks.
     #[error("cannot listen for kicks: {0}")]
     Kick(io::Error),
     /// The thread has ended.
@@ -34,34 +34,35 @@ pub(super) enum BeginError {
     Ended,
 }
 
-/// A thread and its queue, if that runs.
+/// A thread and its queue, if the queue runs.
 pub(super) struct Worker {
     poll: PollLoop<Message>,
-    outcomes: Arc<dyn Outcomes>,
-    socket: Arc<Socket>,
-    desk: Box<dyn Desk>,
-    queue: Option<Queue>,
+    outcomes: Arc<dyn OutcomeSink>,
+    socket: Arc<DiskSocket>,
+    fast_path: Box<dyn DiskFastPath>,
+    queue: Option<Virtqueue>,
     kick: Option<Arc<OwnedFd>>,
-    ending: Option<Sender<u16>>,
+    stop_reply: Option<Sender<u16>>,
     next_token: u64,
     is_over: bool,
 }
 
 impl Worker {
     pub(super) fn new(
-        socket: Arc<Socket>,
-        desk: Box<dyn Desk>,
+        socket: Arc<DiskSocket>,
+        fast_path: Box<dyn DiskFastPath>,
+        clock: MonotonicClock,
     ) -> io::Result<(Worker, Arc<Mailbox<Message>>)> {
-        let poll = PollLoop::new(EVENTS_MAX)?;
+        let poll = PollLoop::new(EVENTS_MAX, clock)?;
         let mailbox = Arc::clone(poll.mailbox());
         let worker = Worker {
             poll,
-            outcomes: Arc::clone(&mailbox) as Arc<dyn Outcomes>,
+            outcomes: Arc::clone(&mailbox) as Arc<dyn OutcomeSink>,
             socket,
-            desk,
+            fast_path,
             queue: None,
             kick: None,
-            ending: None,
+            stop_reply: None,
             next_token: 0,
             is_over: false,
         };
@@ -70,72 +71,78 @@ impl Worker {
 
     /// Blocks until there is something to do.
     fn wait(&mut self) -> io::Result<()> {
-        let has_work = |queue: &Option<Queue>| queue.as_ref().is_some_and(Queue::has_work);
+        let has_work = |queue: &Option<Virtqueue>| queue.as_ref().is_some_and(Virtqueue::has_work);
         if has_work(&self.queue) || self.poll.mailbox().has_mail() {
             return Ok(());
         }
         let (queue, socket) = (&mut self.queue, &self.socket);
         let mut has_said_so = false;
-        let waited = self.poll.wait_beside(None, |look| match look {
-            Look::Glance if has_work(queue) => Found::Work,
-            Look::Glance => Found::Nothing,
-            Look::Sleep => {
+        let waited = self.poll.wait_with_probe(None, |look| match look {
+            PollMode::NonBlocking if has_work(queue) => PollOutcome::Work,
+            PollMode::NonBlocking => PollOutcome::Nothing,
+            PollMode::Blocking => {
                 has_said_so = true;
                 fall_asleep(queue, socket)
             }
         });
         if has_said_so {
-            self.queue.iter_mut().for_each(Queue::wake_up);
+            self.queue.iter_mut().for_each(Virtqueue::wake_up);
         }
-        // A kick says no more than that: the queue is looked at in any case.
-        self.poll.take_events(|_| {});
+        // A kick carries nothing more: the worker looks at the queue in any case.
+        self.poll.drain_events(|_| {});
         waited
     }
 
-    /// Hears what the disk has done, and what others say.
-    fn read_mail(&mut self) {
+    /// Takes outcomes from the disk and messages from other threads.
+    fn process_mail(&mut self) {
         if !self.poll.mailbox().has_mail() {
             return;
         }
         let mail = self.poll.mail();
-        let letters = std::mem::take(&mut mail.letters);
+        let messages = std::mem::take(&mut mail.messages);
         match &mut self.queue {
-            Some(queue) => settle(queue, mail.outcomes.drain(..), &self.socket),
+            Some(queue) => complete_requests(queue, mail.outcomes.drain(..), &self.socket),
             None => mail.outcomes.clear(),
         }
-        letters.into_iter().for_each(|letter| self.apply(letter));
+        messages
+            .into_iter()
+            .for_each(|message| self.handle_message(message));
     }
 
-    /// Whoever waits for an answer may have gone.
-    fn apply(&mut self, message: Message) {
+    /// Carries out a message. The sender that waits for the answer may have gone.
+    fn handle_message(&mut self, message: Message) {
         match message {
-            Message::Begin(setup, kick, to) => {
-                let _ = to.send(self.begin(*setup, kick));
+            Message::StartQueue(setup, kick, reply) => {
+                let _ = reply.send(self.start_queue(*setup, kick));
             }
-            Message::SetMemory(memory, to) => {
+            Message::SetMemory(memory, reply) => {
                 if let Some(queue) = &mut self.queue {
                     queue.set_memory(memory);
                 }
-                let _ = to.send(());
+                let _ = reply.send(());
             }
-            Message::SetCall(call, to) => {
+            Message::SetCall(call, reply) => {
                 if let Some(queue) = &mut self.queue {
                     queue.set_call(call);
                 }
-                let _ = to.send(());
+                let _ = reply.send(());
             }
-            Message::End(end, to) => self.end(end, to),
+            Message::StopQueue(end, reply) => self.stop_queue(end, reply),
             Message::Stop => self.is_over = true,
         }
     }
 
-    fn begin(&mut self, setup: Setup, kick: Arc<OwnedFd>) -> Result<(), BeginError> {
-        let mut queue = Queue::begin(setup, self.next_token)?;
-        // Edge-triggered and never read: each kick is told once, and nothing here can block on it.
-        let told = self.poll.watch(&kick, KICK, Interest::READABLE);
-        told.map_err(BeginError::Kick)?;
+    fn start_queue(
+        &mut self,
+        setup: VirtqueueSetup,
+        kick: Arc<OwnedFd>,
+    ) -> Result<(), QueueStartError> {
+        let mut queue = Virtqueue::begin(setup, self.next_token)?;
+        // The kick is edge-triggered and never read. Each kick is reported once, and nothing here can block on it.
+        let registered = self.poll.register(&kick, KICK, Interest::READABLE);
+        registered.map_err(QueueStartError::Kick)?;
         if queue.position() != 0 {
-            self.socket.caching.goes_on();
+            self.socket.write_cache.assume_unknown();
         }
         queue.notify();
         self.kick = Some(kick);
@@ -143,93 +150,97 @@ impl Worker {
         Ok(())
     }
 
-    fn end(&mut self, end: End, to: Sender<u16>) {
+    fn stop_queue(&mut self, end: QueueStop, reply: Sender<u16>) {
         match &mut self.queue {
-            Some(queue) if end == End::Silent => queue.silence(),
+            Some(queue) if end == QueueStop::Abandon => queue.abandon(),
             Some(queue) => queue.close(),
             None => return,
         }
-        self.ending = Some(to);
+        self.stop_reply = Some(reply);
     }
 
-    fn turn(&mut self) {
+    fn serve_queue(&mut self) {
         let Some(queue) = &mut self.queue else {
             return;
         };
-        let seat = Seat {
+        let resources = QueueResources {
             disk: &self.socket.disk,
-            desk: &*self.desk,
+            fast_path: &*self.fast_path,
             outcomes: &self.outcomes,
-            caching: &self.socket.caching,
+            write_cache: &self.socket.write_cache,
             figures: &self.socket.figures,
             shape: self.socket.disk.shape(),
         };
-        if let Err(broken) = queue.turn(&seat) {
-            give_up(queue, &broken, &self.socket);
+        if let Err(broken) = queue.serve_turn(&resources) {
+            rest_queue(queue, &broken, &self.socket);
         }
     }
 
-    /// Ends the queue if that is wanted and the disk has given back all it had.
-    fn leave(&mut self) {
-        let is_drained = self.queue.as_ref().is_none_or(Queue::is_drained);
-        let Some(to) = self.ending.take_if(|_| is_drained) else {
+    /// Ends the queue if that was asked and the disk has given back all its requests.
+    fn finish_stop(&mut self) {
+        let is_drained = self.queue.as_ref().is_none_or(Virtqueue::is_drained);
+        let Some(reply) = self.stop_reply.take_if(|_| is_drained) else {
             return;
         };
         if let Some(kick) = self.kick.take() {
-            self.poll.forget(&kick);
+            self.poll.deregister(&kick);
         }
         if let Some(queue) = self.queue.take() {
             self.next_token = queue.next_token();
-            let _ = to.send(queue.position());
+            let _ = reply.send(queue.position());
         }
     }
 }
 
-/// Serves until it is told to stop.
+/// Serves until the worker is told to stop.
 impl Work for Worker {
     fn run(&mut self) -> io::Result<()> {
         while !self.is_over {
             self.wait()?;
-            self.read_mail();
-            self.turn();
-            self.leave();
+            self.process_mail();
+            self.serve_queue();
+            self.finish_stop();
         }
         Ok(())
     }
 }
 
-/// Says in the ring that the thread sleeps, unless there is work in it after all.
-fn fall_asleep(queue: &mut Option<Queue>, socket: &Socket) -> Found {
+/// Says in the ring that the thread sleeps, unless the ring has work after all.
+fn fall_asleep(queue: &mut Option<Virtqueue>, socket: &DiskSocket) -> PollOutcome {
     let Some(queue) = queue else {
-        return Found::Nothing;
+        return PollOutcome::Nothing;
     };
     match queue.fall_asleep() {
-        Ok(true) => Found::Nothing,
-        Ok(false) => Found::Work,
+        Ok(true) => PollOutcome::Nothing,
+        Ok(false) => PollOutcome::Work,
         Err(broken) => {
-            give_up(queue, &broken, socket);
-            Found::Work
+            rest_queue(queue, &broken, socket);
+            PollOutcome::Work
         }
     }
 }
 
-fn settle(queue: &mut Queue, outcomes: impl Iterator<Item = Outcome>, socket: &Socket) {
+fn complete_requests(
+    queue: &mut Virtqueue,
+    outcomes: impl Iterator<Item = DiskOutcome>,
+    socket: &DiskSocket,
+) {
     let mut settled = Ok(());
     for outcome in outcomes {
-        settled = settled.and(queue.settle(outcome));
+        settled = settled.and(queue.complete_request(outcome));
     }
     if let Err(broken) = settled {
-        give_up(queue, &broken, socket);
+        rest_queue(queue, &broken, socket);
     }
 }
 
-/// A ring that makes no sense rests until the VMM sets it up anew; so does one with a request that cannot be answered, once
-/// those before it are.
-fn give_up(queue: &mut Queue, broken: &BrokenRing, socket: &Socket) {
+/// Puts a broken queue to rest until the VMM sets it up anew. If the ring makes no sense, the queue rests at once. If a
+/// request cannot be answered, the queue first answers the requests before it.
+fn rest_queue(queue: &mut Virtqueue, broken: &VirtqueueError, socket: &DiskSocket) {
     match broken {
-        BrokenRing::Ring(_) | BrokenRing::Vanished => queue.silence(),
-        BrokenRing::Chain { .. } | BrokenRing::Status(_) => queue.close(),
+        VirtqueueError::Ring(_) | VirtqueueError::Vanished => queue.abandon(),
+        VirtqueueError::Chain { .. } | VirtqueueError::Status(_) => queue.close(),
     }
     socket.figures.broken_rings.bump();
-    tracing::warn!(disk = socket.disk.name(), %broken, "a guest's queue rests until it is set up anew");
+    tracing::warn!(disk = socket.disk.name(), %broken, "a guest's queue stopped; it starts again when the VMM sets it up anew");
 }

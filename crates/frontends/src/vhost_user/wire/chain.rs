@@ -1,50 +1,51 @@
-//! A request's descriptors: a walk over tables that the guest may change at any time. Each descriptor is read once.
+//! A request's descriptors. The walk goes over tables that the guest may change at any time, so it reads each
+//! descriptor once.
 
 /// Bytes of a descriptor.
 pub const DESCRIPTOR_BYTES: u64 = 16;
 
-/// The most descriptors of a request that is carried out, those of its indirect table included. QEMU has the same bound,
-/// and drivers that ignore `seg_max` rely on it.
+/// The most descriptors of a request that the daemon carries out, including those of its indirect table. QEMU has the
+/// same limit, and drivers that ignore `seg_max` rely on it.
 pub const DESCRIPTORS_MAX: usize = 1024;
 
-/// The most descriptors that are followed to find where a request's status goes.
+/// The most descriptors that the walk follows to find where a request's status goes.
 pub const WALK_MAX: usize = 4 * DESCRIPTORS_MAX;
 
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 
-/// A stretch of the guest's memory, by the guest's address.
+/// A piece of the guest's memory, by the guest's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its first byte. `at + len` does not overflow.
+    /// The address of the first byte. `at + len` does not overflow.
     pub at: u64,
-    /// Its bytes, never 0.
+    /// How many bytes, never 0.
     pub len: u32,
 }
 
-/// Where a queue's descriptors are.
+/// A table of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
-    /// The guest's address of the first.
+pub struct DescriptorTable {
+    /// The guest's address of the first descriptor.
     pub at: u64,
-    /// How many.
+    /// How many descriptors.
     pub count: u16,
 }
 
-/// Why nobody can be told how a request ended: its chain leads to no status byte.
+/// Why nobody can tell the guest how a request ended: its chain leads to no status byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum ChainError {
     /// A descriptor's number is not in its table.
     #[error("descriptor {0} is not in its table")]
     OutOfTable(u16),
-    /// A loop, or a chain that is too long.
+    /// The chain is a loop, or too long.
     #[error("the chain has more than {WALK_MAX} descriptors, or goes in circles")]
     Endless,
-    /// An indirect table where none may be, or one of a wrong size.
+    /// There is an indirect table where none may be, or one of a wrong size.
     #[error("an indirect table of {0} bytes is out of place")]
     Indirect(u32),
-    /// The last descriptor is not one byte or more that the device writes.
+    /// The last descriptor does not have at least one byte that the device may write.
     #[error("the chain does not end in a byte for the status")]
     NoStatus,
     /// A table is not in the guest's memory.
@@ -52,9 +53,9 @@ pub enum Broken {
     Unreadable(u64),
 }
 
-/// The descriptors of one request: first what the device reads, then what it writes.
+/// The descriptors of one request: first those that the device reads, then those that it writes.
 #[derive(Clone, Debug, Default)]
-pub struct Chain {
+pub struct DescriptorChain {
     segments: Vec<Segment>,
     readable: usize,
     is_sound: bool,
@@ -69,19 +70,20 @@ struct Descriptor {
     next: u16,
 }
 
-impl Chain {
-    /// Follows the chain that begins at `head`; says where its status goes. `fetch` reads a descriptor at a guest's address.
-    /// Ends after at most [`WALK_MAX`] descriptors and one table, whatever the guest writes.
+impl DescriptorChain {
+    /// Follows the chain that begins at `head`, and returns the address of its status byte. `fetch` reads the
+    /// descriptor at a guest's address. The walk ends after at most [`WALK_MAX`] descriptors and one indirect table,
+    /// whatever the guest writes.
     ///
     /// # Errors
     ///
-    /// The chain leads to no status; what was collected so far is of no use then.
+    /// The chain leads to no status byte. The segments collected so far are of no use then.
     pub fn follow(
         &mut self,
-        table: Table,
+        table: DescriptorTable,
         head: u16,
         mut fetch: impl FnMut(u64) -> Option<[u8; 16]>,
-    ) -> Result<u64, Broken> {
+    ) -> Result<u64, ChainError> {
         self.segments.clear();
         (self.readable, self.is_sound) = (0, true);
         let mut table = table;
@@ -91,7 +93,7 @@ impl Chain {
             let descriptor = descriptor_of(table, index, &mut fetch)?;
             if descriptor.flags & INDIRECT != 0 {
                 if is_indirect || descriptor.flags & NEXT != 0 {
-                    return Err(Broken::Indirect(descriptor.len));
+                    return Err(ChainError::Indirect(descriptor.len));
                 }
                 table = indirect(descriptor)?;
                 (is_indirect, index) = (true, 0);
@@ -103,15 +105,16 @@ impl Chain {
             }
             index = descriptor.next;
         }
-        Err(Broken::Endless)
+        Err(ChainError::Endless)
     }
 
-    /// Whether the request can be carried out: its descriptors are in order, in bounds, and not too many.
+    /// Whether the daemon can carry out the request: its descriptors are in order, in bounds, and not too many.
     pub fn is_sound(&self) -> bool {
         self.is_sound
     }
 
-    /// Says no to what cannot be a part of a request. One without bytes is none, and does no harm.
+    /// Adds a descriptor. Returns false if it cannot be part of a request. A descriptor without bytes adds nothing and
+    /// does no harm.
     fn add(&mut self, descriptor: Descriptor) -> bool {
         let Descriptor { at, len, flags, .. } = descriptor;
         if len == 0 {
@@ -128,30 +131,30 @@ impl Chain {
         true
     }
 
-    /// What the device reads.
+    /// The segments that the device reads.
     pub fn readable(&self) -> &[Segment] {
         &self.segments[..self.readable]
     }
 
-    /// What the device writes.
+    /// The segments that the device writes.
     pub fn writable(&self) -> &[Segment] {
         &self.segments[self.readable..]
     }
 }
 
 fn descriptor_of(
-    table: Table,
+    table: DescriptorTable,
     index: u16,
     fetch: &mut impl FnMut(u64) -> Option<[u8; 16]>,
-) -> Result<Descriptor, Broken> {
+) -> Result<Descriptor, ChainError> {
     if index >= table.count {
-        return Err(Broken::OutOfTable(index));
+        return Err(ChainError::OutOfTable(index));
     }
     let at = table
         .at
         .checked_add(u64::from(index) * DESCRIPTOR_BYTES)
-        .ok_or(Broken::Unreadable(table.at))?;
-    let bytes = fetch(at).ok_or(Broken::Unreadable(at))?;
+        .ok_or(ChainError::Unreadable(table.at))?;
+    let bytes = fetch(at).ok_or(ChainError::Unreadable(at))?;
     let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
     let [i, j, k, l, m, n, o, p] = rest;
     Ok(Descriptor {
@@ -162,36 +165,36 @@ fn descriptor_of(
     })
 }
 
-/// The status is the last byte of the last descriptor. An earlier one is no substitute: the driver reads its status from
-/// where it put it.
-fn status_of(last: Descriptor) -> Result<u64, Broken> {
+/// The status is the last byte of the last descriptor. An earlier byte cannot replace it, because the driver reads the
+/// status where it put it.
+fn status_of(last: Descriptor) -> Result<u64, ChainError> {
     let is_writable = last.flags & WRITE != 0;
     let end = last.at.checked_add(u64::from(last.len));
     match end {
         Some(end) if is_writable && last.len > 0 => Ok(end - 1),
-        _ => Err(Broken::NoStatus),
+        _ => Err(ChainError::NoStatus),
     }
 }
 
-fn indirect(descriptor: Descriptor) -> Result<Table, Broken> {
+fn indirect(descriptor: Descriptor) -> Result<DescriptorTable, ChainError> {
     let count = u64::from(descriptor.len) / DESCRIPTOR_BYTES;
     let is_whole = u64::from(descriptor.len).is_multiple_of(DESCRIPTOR_BYTES);
     match u16::try_from(count) {
-        Ok(count @ 1..) if is_whole => Ok(Table {
+        Ok(count @ 1..) if is_whole => Ok(DescriptorTable {
             at: descriptor.at,
             count,
         }),
-        _ => Err(Broken::Indirect(descriptor.len)),
+        _ => Err(ChainError::Indirect(descriptor.len)),
     }
 }
 
-/// Bytes of all segments.
-pub fn bytes_of(segments: &[Segment]) -> u64 {
+/// The bytes of all segments together.
+pub fn total_bytes(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.len)).sum()
 }
 
-/// The segments without their first `skip` bytes and without what follows the next `keep`.
-pub fn cut(segments: &[Segment], skip: u64, keep: u64) -> impl Iterator<Item = Segment> {
+/// The segments without their first `skip` bytes, and without everything after the next `keep` bytes.
+pub fn subrange(segments: &[Segment], skip: u64, keep: u64) -> impl Iterator<Item = Segment> {
     let mut to_skip = skip;
     let mut to_keep = keep;
     segments.iter().filter_map(move |segment| {
@@ -213,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    const TABLE: Table = Table {
+    const TABLE: DescriptorTable = DescriptorTable {
         at: 0x1000,
         count: 8,
     };
@@ -231,9 +234,9 @@ mod tests {
         rows.iter().copied().collect()
     }
 
-    fn follow(rows: &[(u64, [u8; 16])], head: u16) -> Result<Chain, Broken> {
+    fn follow(rows: &[(u64, [u8; 16])], head: u16) -> Result<DescriptorChain, ChainError> {
         let memory = memory(rows);
-        let mut chain = Chain::default();
+        let mut chain = DescriptorChain::default();
         chain.follow(TABLE, head, |at| memory.get(&at).copied())?;
         Ok(chain)
     }
@@ -253,7 +256,7 @@ mod tests {
                 len: 16
             }]
         );
-        assert_eq!(bytes_of(chain.writable()), 4097);
+        assert_eq!(total_bytes(chain.writable()), 4097);
     }
 
     #[test]
@@ -269,22 +272,29 @@ mod tests {
             (0x1000, bytes(0x2000, 16, INDIRECT, 0)),
             (0x2000, bytes(0x2000, 16, INDIRECT, 0)),
         ];
-        assert_eq!(follow(&nested, 0).err(), Some(Broken::Indirect(16)));
+        assert_eq!(follow(&nested, 0).err(), Some(ChainError::Indirect(16)));
         let odd = [(0x1000, bytes(0x2000, 17, INDIRECT, 0))];
-        assert_eq!(follow(&odd, 0).err(), Some(Broken::Indirect(17)));
+        assert_eq!(follow(&odd, 0).err(), Some(ChainError::Indirect(17)));
         let huge = [(0x1000, bytes(0x2000, 16 << 16, INDIRECT, 0))];
-        assert_eq!(follow(&huge, 0).err(), Some(Broken::Indirect(16 << 16)));
+        assert_eq!(follow(&huge, 0).err(), Some(ChainError::Indirect(16 << 16)));
     }
 
     #[test]
     fn what_makes_no_sense_is_named() {
         let circle = [(0x1000, bytes(0x5000, 16, NEXT, 0))];
-        assert_eq!(follow(&circle, 0).err(), Some(Broken::Endless));
-        assert_eq!(follow(&circle, 8).err(), Some(Broken::OutOfTable(8)));
-        assert_eq!(follow(&circle, 7).err(), Some(Broken::Unreadable(0x1070)));
+        assert_eq!(follow(&circle, 0).err(), Some(ChainError::Endless));
+        assert_eq!(follow(&circle, 8).err(), Some(ChainError::OutOfTable(8)));
+        assert_eq!(
+            follow(&circle, 7).err(),
+            Some(ChainError::Unreadable(0x1070))
+        );
         for last in [(0x5000, 16, 0), (0x5000, 0, WRITE), (u64::MAX, 2, WRITE)] {
             let rows = [(0x1000, bytes(last.0, last.1, last.2, 0))];
-            assert_eq!(follow(&rows, 0).err(), Some(Broken::NoStatus), "{last:?}");
+            assert_eq!(
+                follow(&rows, 0).err(),
+                Some(ChainError::NoStatus),
+                "{last:?}"
+            );
         }
     }
 
@@ -299,7 +309,7 @@ mod tests {
             assert!(!chain.is_sound(), "{flaw:?}");
             let memory = memory(&rows);
             let fetch = |at| memory.get(&at).copied();
-            let status_at = Chain::default().follow(TABLE, 0, fetch);
+            let status_at = DescriptorChain::default().follow(TABLE, 0, fetch);
             assert_eq!(status_at, Ok(0x9000));
         }
     }
@@ -320,7 +330,7 @@ mod tests {
     #[test]
     fn a_chain_of_up_to_1024_is_carried_out_and_a_longer_one_told_so() {
         for (count, is_sound) in [(DESCRIPTORS_MAX, true), (DESCRIPTORS_MAX + 1, false)] {
-            let table = Table {
+            let table = DescriptorTable {
                 at: 0,
                 count: count as u16,
             };
@@ -333,21 +343,21 @@ mod tests {
                 };
                 Some(bytes(0x5000, 1, flags, index as u16 + 1))
             };
-            let mut chain = Chain::default();
+            let mut chain = DescriptorChain::default();
             assert_eq!(chain.follow(table, 0, fetch), Ok(0x5000));
             assert_eq!(chain.is_sound(), is_sound, "{count}");
         }
     }
 
     proptest! {
-        /// Whatever stands in memory, the walk ends, within its bounds and in order.
+        /// Whatever the memory holds, the walk ends. Its result is within bounds and in order.
         #[test]
         fn any_memory_is_survived(
             rows in prop::collection::vec((any::<u64>(), 0u32..600, 0u16..8, 0u16..10), 1..40),
             head in 0u16..10,
         ) {
             let mut fetched = 0;
-            let mut chain = Chain::default();
+            let mut chain = DescriptorChain::default();
             let result = chain.follow(TABLE, head, |at| {
                 fetched += 1;
                 let row = rows.get((at / 16) as usize % rows.len())?;
@@ -361,7 +371,7 @@ mod tests {
             }
         }
 
-        /// Cutting gives the very bytes that an array would.
+        /// Cutting segments gives the same bytes as cutting an array.
         #[test]
         fn cutting_agrees_with_bytes(
             parts in prop::collection::vec((0u64..1000, 1u32..50), 0..8),
@@ -372,7 +382,7 @@ mod tests {
             let segments: Vec<Segment> = parts.iter().map(|&(at, len)| Segment { at, len }).collect();
             let all: Vec<u64> = segments.iter().flat_map(|segment| each(*segment)).collect();
             let want: Vec<u64> = all.into_iter().skip(skip as usize).take(keep as usize).collect();
-            let got: Vec<u64> = cut(&segments, skip, keep).flat_map(each).collect();
+            let got: Vec<u64> = subrange(&segments, skip, keep).flat_map(each).collect();
             prop_assert_eq!(got, want);
         }
     }

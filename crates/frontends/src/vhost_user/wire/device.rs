@@ -1,4 +1,4 @@
-//! What the guest's driver sees of a disk: features, and the config space.
+//! What the guest's driver sees of a disk: its features and its config space.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -7,28 +7,37 @@ use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
 use super::request::{DISCARD_SECTORS_MAX, ZEROES_SECTORS_MAX};
-use crate::block::{SECTOR_BYTES, Shape};
+use crate::block_device::{DiskShape, Fua, SECTOR_BYTES};
 
-/// The vhost-user feature bit that says that there are protocol features.
+/// The vhost-user feature bit that announces protocol features.
 pub const PROTOCOL_FEATURES: u64 = 1 << 30;
 
-/// Data segments of one request; with header and status they fit a queue of 128 without indirect tables.
+/// The most data segments of one request. With header and status they fit a queue of 128 without indirect tables.
 pub(crate) const SEGMENTS_MAX: u32 = 126;
 
-/// Bytes of one segment, so that a request is never over [`crate::block::REQUEST_BYTES_MAX`].
+/// The most bytes of one segment, so that a request never exceeds [`crate::block_device::REQUEST_BYTES_MAX`].
 pub(crate) const SEGMENT_BYTES_MAX: u32 = 256 << 10;
 
-/// Bytes of the config space that mean something here.
+/// Bytes of the config space that this device defines.
 const CONFIG_BYTES: usize = 60;
 
-/// Where the config space says whether writes may be cached.
+/// The offset in the config space of the byte that says whether writes may be cached.
 const WCE_AT: usize = 32;
 
-/// A page, in sectors: what requests should keep to.
+/// A page in sectors, which requests should align to.
 const PAGE_SECTORS: u32 = 8;
 
-/// The features of a disk of this shape. `config_wce`: the guest may say whether writes are cached.
-pub fn features(shape: &Shape, config_wce: bool) -> u64 {
+/// Whether the guest may turn write caching off (VIRTIO_BLK_F_CONFIG_WCE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteCacheControl {
+    /// The guest may turn it off.
+    Offered,
+    /// The guest may not turn it off.
+    Withheld,
+}
+
+/// The features that a disk of this shape offers.
+pub fn features(shape: &DiskShape, control: WriteCacheControl) -> u64 {
     let always = [
         VIRTIO_F_VERSION_1,
         VIRTIO_RING_F_INDIRECT_DESC,
@@ -43,7 +52,7 @@ pub fn features(shape: &Shape, config_wce: bool) -> u64 {
     let mut features = always
         .iter()
         .fold(PROTOCOL_FEATURES, |all, bit| all | 1 << bit);
-    if config_wce {
+    if control == WriteCacheControl::Offered {
         features |= 1 << blk::VIRTIO_BLK_F_CONFIG_WCE;
     }
     match shape.read_only {
@@ -56,15 +65,15 @@ pub fn features(shape: &Shape, config_wce: bool) -> u64 {
     features
 }
 
-/// The config space's bytes `offset..offset + len`; zeroes where it means nothing.
-pub fn config(shape: &Shape, queues: u16, wce: u8, offset: usize, len: usize) -> Vec<u8> {
+/// Bytes `offset..offset + len` of the config space. Undefined bytes are zero.
+pub fn config(shape: &DiskShape, queues: u16, wce: u8, offset: usize, len: usize) -> Vec<u8> {
     let mut space = [0; CONFIG_BYTES];
     let mut put = |at: usize, bytes: &[u8]| space[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &(shape.bytes / SECTOR_BYTES).to_le_bytes());
     put(8, &SEGMENT_BYTES_MAX.to_le_bytes());
     put(12, &SEGMENTS_MAX.to_le_bytes());
     put(20, &(SECTOR_BYTES as u32).to_le_bytes());
-    // Physical blocks of 2^3 sectors, none of them shifted; requests are best of whole ones.
+    // Physical blocks have 2^3 sectors and no offset. Requests should consist of whole blocks.
     put(24, &[3, 0]);
     put(26, &(PAGE_SECTORS as u16).to_le_bytes());
     put(28, &PAGE_SECTORS.to_le_bytes());
@@ -80,55 +89,57 @@ pub fn config(shape: &Shape, queues: u16, wce: u8, offset: usize, len: usize) ->
     there.chain(std::iter::repeat(0)).take(len).collect()
 }
 
-/// Whether the guest lets writes be cached: if not, each is answered when it lasts.
+/// Whether the guest allows cached writes. If it does not, each write is answered only when it is durable.
 ///
-/// The guest says so in the config space, and a daemon that was started anew has not heard it. It believes nothing then:
-/// every write lasts until the guest sends a flush, which one that thinks its writes last never does.
+/// The guest says so in the config space. A daemon that was started anew has not heard it, so it assumes nothing: every
+/// write is durable before its answer, until the guest sends a flush. A guest that believes its writes to be durable
+/// never sends one.
 #[derive(Debug)]
-pub(crate) struct Caching(AtomicU8);
+pub(crate) struct WriteCache(AtomicU8);
 
 const THROUGH: u8 = 0;
 const BACK: u8 = 1;
-const UNHEARD: u8 = 2;
+const NOT_SET: u8 = 2;
 const UNKNOWN: u8 = 3;
 
-impl Default for Caching {
-    fn default() -> Caching {
-        Caching(AtomicU8::new(UNHEARD))
+impl Default for WriteCache {
+    fn default() -> WriteCache {
+        WriteCache(AtomicU8::new(NOT_SET))
     }
 }
 
-impl Caching {
-    /// The byte of the config space.
-    pub(crate) fn byte(&self) -> u8 {
+impl WriteCache {
+    /// The write-cache byte of the config space.
+    pub(crate) fn wce(&self) -> u8 {
         u8::from(self.0.load(Ordering::Relaxed) != THROUGH)
     }
 
-    /// The guest writes to the config space.
+    /// The guest wrote to the config space.
     ///
     /// # Errors
     ///
-    /// Only this byte can be written to. Whatever is not 0 has writes cached, as the specification knows no third.
+    /// The guest may write only this byte. Every value but 0 allows cached writes, because the specification knows no
+    /// third meaning.
     pub(crate) fn set(&self, offset: usize, bytes: &[u8]) -> Result<(), NotWritable> {
         match (offset, bytes) {
             (WCE_AT, [byte]) => {
-                let said = if *byte == THROUGH { THROUGH } else { BACK };
-                self.0.store(said, Ordering::Relaxed);
+                let state = if *byte == THROUGH { THROUGH } else { BACK };
+                self.0.store(state, Ordering::Relaxed);
                 Ok(())
             }
             _ => Err(NotWritable),
         }
     }
 
-    /// A queue goes on where another process stopped.
-    pub(crate) fn goes_on(&self) {
+    /// A queue continues where another process stopped.
+    pub(crate) fn assume_unknown(&self) {
         let _ = self
             .0
-            .compare_exchange(UNHEARD, UNKNOWN, Ordering::Relaxed, Ordering::Relaxed);
+            .compare_exchange(NOT_SET, UNKNOWN, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The guest sent a flush.
-    pub(crate) fn flushed(&self) {
+    pub(crate) fn note_flush(&self) {
         if self.0.load(Ordering::Relaxed) == UNKNOWN {
             let _ = self
                 .0
@@ -136,18 +147,18 @@ impl Caching {
         }
     }
 
-    /// Whether a write has to last before it is answered, for a driver that took these features.
-    pub(crate) fn must_last(&self, features: u64) -> bool {
+    /// Whether a write must be durable before it is answered, for a driver that accepted these features.
+    pub(crate) fn fua(&self, features: u64) -> Fua {
         let has = |bit: u32| features & (1 << bit) != 0;
         match self.0.load(Ordering::Relaxed) {
-            _ if !has(blk::VIRTIO_BLK_F_FLUSH) => true,
-            THROUGH | UNKNOWN => has(blk::VIRTIO_BLK_F_CONFIG_WCE),
-            _ => false,
+            _ if !has(blk::VIRTIO_BLK_F_FLUSH) => Fua::On,
+            THROUGH | UNKNOWN if has(blk::VIRTIO_BLK_F_CONFIG_WCE) => Fua::On,
+            _ => Fua::Off,
         }
     }
 }
 
-/// The guest wrote to a part of the config space that cannot be written to.
+/// The guest wrote to a read-only part of the config space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("only the write-cache byte of the config space can be written to, with 0 or 1")]
 pub(crate) struct NotWritable;
@@ -156,7 +167,7 @@ pub(crate) struct NotWritable;
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape {
+    const SHAPE: DiskShape = DiskShape {
         bytes: 8 << 20,
         read_only: false,
         trims: true,
@@ -165,17 +176,22 @@ mod tests {
 
     #[test]
     fn features_follow_the_shape() {
-        let has = |shape: &Shape, bit: u32| features(shape, true) & (1 << bit) != 0;
-        let fixed = Shape {
+        let has = |shape: &DiskShape, bit: u32| {
+            features(shape, WriteCacheControl::Offered) & (1 << bit) != 0
+        };
+        let fixed = DiskShape {
             read_only: true,
             ..SHAPE
         };
-        let kept = Shape {
+        let kept = DiskShape {
             trims: false,
             ..SHAPE
         };
         assert!(has(&fixed, blk::VIRTIO_BLK_F_RO) && !has(&SHAPE, blk::VIRTIO_BLK_F_RO));
-        assert!(features(&SHAPE, false) & (1 << blk::VIRTIO_BLK_F_CONFIG_WCE) == 0);
+        assert!(
+            features(&SHAPE, WriteCacheControl::Withheld) & (1 << blk::VIRTIO_BLK_F_CONFIG_WCE)
+                == 0
+        );
         assert!(has(&SHAPE, blk::VIRTIO_BLK_F_DISCARD));
         assert!(!has(&fixed, blk::VIRTIO_BLK_F_DISCARD) && !has(&kept, blk::VIRTIO_BLK_F_DISCARD));
         assert!(
@@ -203,27 +219,29 @@ mod tests {
 
     #[test]
     fn writes_last_when_the_guest_wants_it_or_may_have_said_so() {
-        let caching = Caching::default();
-        assert!(!caching.must_last(ALL));
-        assert!(
-            caching.must_last(ALL & !(1 << blk::VIRTIO_BLK_F_FLUSH)),
+        let cache = WriteCache::default();
+        assert_eq!(cache.fua(ALL), Fua::Off);
+        assert_eq!(
+            cache.fua(ALL & !(1 << blk::VIRTIO_BLK_F_FLUSH)),
+            Fua::On,
             "it can never flush"
         );
-        caching.set(WCE_AT, &[0]).expect("writable");
-        assert!(caching.must_last(ALL));
-        caching.flushed();
-        assert!(caching.must_last(ALL), "it was said");
-        assert_eq!(caching.set(0, &[1]), Err(NotWritable));
-        assert_eq!(caching.set(WCE_AT, &[2]), Ok(()));
-        assert_eq!(caching.byte(), 1);
+        cache.set(WCE_AT, &[0]).expect("writable");
+        assert_eq!(cache.fua(ALL), Fua::On);
+        cache.note_flush();
+        assert_eq!(cache.fua(ALL), Fua::On, "it was said");
+        assert_eq!(cache.set(0, &[1]), Err(NotWritable));
+        assert_eq!(cache.set(WCE_AT, &[2]), Ok(()));
+        assert_eq!(cache.wce(), 1);
 
-        let anew = Caching::default();
-        anew.goes_on();
-        assert!(
-            anew.must_last(ALL),
+        let anew = WriteCache::default();
+        anew.assume_unknown();
+        assert_eq!(
+            anew.fua(ALL),
+            Fua::On,
             "perhaps it was said to another process"
         );
-        anew.flushed();
-        assert!(!anew.must_last(ALL), "who flushes caches");
+        anew.note_flush();
+        assert_eq!(anew.fua(ALL), Fua::Off, "who flushes caches");
     }
 }

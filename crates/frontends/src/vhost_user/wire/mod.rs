@@ -1,4 +1,4 @@
-//! The bytes of virtio-blk: a queue's chains, the requests in them, and what a device says of itself.
+//! The bytes of virtio-blk: a queue's chains, the requests in them, and how a device describes itself.
 
 pub mod chain;
 pub mod device;

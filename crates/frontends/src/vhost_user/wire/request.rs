@@ -1,6 +1,6 @@
-//! What a request's header says, and whether its buffers fit it: bytes in, a decision out.
+//! Parses a request's header and checks whether its buffers fit it. Bytes go in, a decision comes out.
 
-use crate::block::{Fault, REQUEST_BYTES_MAX, SECTOR_BYTES, Shape};
+use crate::block_device::{DiskFault, DiskShape, Hole, REQUEST_BYTES_MAX, SECTOR_BYTES};
 
 /// Bytes of a request's header.
 pub const HEADER_BYTES: u64 = 16;
@@ -8,13 +8,13 @@ pub const HEADER_BYTES: u64 = 16;
 /// Bytes of one range of a discard or a write of zeroes.
 pub const RANGE_BYTES: u64 = 16;
 
-/// Bytes of a disk's name as [`Asked::Name`] gives it.
+/// Bytes of a disk's name, as [`VirtioBlkRequest::GetId`] returns it.
 pub(crate) const NAME_BYTES: usize = 20;
 
 /// The most sectors of one discard: 2 GiB.
 pub(crate) const DISCARD_SECTORS_MAX: u32 = 4 << 20;
 
-/// The most sectors of one write of zeroes: it may take as long as a write.
+/// The most sectors of one write of zeroes. It may take as long as a write.
 pub(crate) const ZEROES_SECTORS_MAX: u32 = REQUEST_BYTES_MAX / SECTOR_BYTES as u32;
 
 const UNMAP: u32 = 1;
@@ -23,105 +23,111 @@ const UNMAP: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// Carried out.
+    /// The device carried the request out.
     Ok = 0,
-    /// Failed, or made no sense.
+    /// The request failed, or made no sense.
     IoErr = 1,
-    /// Not by this device.
+    /// The device cannot do that.
     Unsupp = 2,
 }
 
 impl Status {
-    /// What a disk's fault is called in this protocol.
-    pub fn of(fault: Fault) -> Status {
+    /// The status that this protocol has for a disk's fault.
+    pub fn of(fault: DiskFault) -> Status {
         match fault {
-            Fault::NotSupported => Status::Unsupp,
-            Fault::OutOfRange | Fault::ReadOnly | Fault::NoSpace | Fault::Io | Fault::Leaving => {
-                Status::IoErr
-            }
+            DiskFault::NotSupported => Status::Unsupp,
+            DiskFault::OutOfRange
+            | DiskFault::ReadOnly
+            | DiskFault::NoSpace
+            | DiskFault::Io
+            | DiskFault::Leaving => Status::IoErr,
         }
     }
 }
 
-/// What is asked. Ranges lie on the disk, in bytes.
+/// A request to the disk. Ranges lie on the disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// Fills what is writable.
+pub enum VirtioBlkRequest {
+    /// Fills the writable segments.
     Read {
-        /// From here.
+        /// The first byte.
         at: u64,
-        /// So many bytes.
+        /// How many bytes.
         len: u32,
     },
-    /// Writes what is readable after the header.
+    /// Writes the readable segments after the header.
     Write {
-        /// To here.
+        /// The first byte.
         at: u64,
-        /// So many bytes.
+        /// How many bytes.
         len: u32,
     },
-    /// Makes what was answered last.
+    /// Makes every answered change durable.
     Flush,
-    /// The disk's name, or as much of it as has room.
-    Name,
-    /// A range that nobody needs follows the header.
+    /// Returns the disk's name, or as much of it as fits.
+    GetId,
+    /// Drops a range, which follows the header.
     Discard,
-    /// A range that becomes zero follows the header.
-    Zeroes,
+    /// Makes a range zero, which follows the header.
+    WriteZeroes,
 }
 
-/// Sizes of a request's buffers in bytes, header and status apart.
+/// The sizes of a request's buffers in bytes, without header and status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// What the device reads.
+pub struct BufferSizes {
+    /// Bytes that the device reads.
     pub readable: u64,
-    /// What it writes.
+    /// Bytes that the device writes.
     pub writable: u64,
 }
 
-/// Understands a header.
+/// Parses a request's header.
 ///
 /// # Errors
 ///
-/// How the request ends at once: its kind is unknown, or its buffers or its range do not fit.
-pub fn parse(header: [u8; 16], sizes: Sizes, shape: &Shape) -> Result<Asked, Status> {
+/// The status with which the request ends at once: its type is unknown, or its buffers or its range do not fit.
+pub fn parse(
+    header: [u8; 16],
+    sizes: BufferSizes,
+    shape: &DiskShape,
+) -> Result<VirtioBlkRequest, Status> {
     let [a, b, c, d, _, _, _, _, sector @ ..] = header;
     let sector = u64::from_le_bytes(sector);
     match u32::from_le_bytes([a, b, c, d]) {
         0 => {
-            let (at, len) = range(sector, sizes.writable, shape)?;
-            Ok(Asked::Read { at, len })
+            let (at, len) = check_range(sector, sizes.writable, shape)?;
+            Ok(VirtioBlkRequest::Read { at, len })
         }
         1 => {
-            may_write(shape)?;
-            let (at, len) = range(sector, sizes.readable, shape)?;
-            Ok(Asked::Write { at, len })
+            check_writable(shape)?;
+            let (at, len) = check_range(sector, sizes.readable, shape)?;
+            Ok(VirtioBlkRequest::Write { at, len })
         }
-        4 => Ok(Asked::Flush),
-        8 => Ok(Asked::Name),
+        4 => Ok(VirtioBlkRequest::Flush),
+        8 => Ok(VirtioBlkRequest::GetId),
         11 if !shape.trims => Err(Status::Unsupp),
-        11 => one_range(sizes, shape).map(|()| Asked::Discard),
-        13 => one_range(sizes, shape).map(|()| Asked::Zeroes),
+        11 => check_single_range(sizes, shape).map(|()| VirtioBlkRequest::Discard),
+        13 => check_single_range(sizes, shape).map(|()| VirtioBlkRequest::WriteZeroes),
         _ => Err(Status::Unsupp),
     }
 }
 
-fn may_write(shape: &Shape) -> Result<(), Status> {
+fn check_writable(shape: &DiskShape) -> Result<(), Status> {
     match shape.read_only {
         true => Err(Status::IoErr),
         false => Ok(()),
     }
 }
 
-fn one_range(sizes: Sizes, shape: &Shape) -> Result<(), Status> {
-    may_write(shape)?;
+fn check_single_range(sizes: BufferSizes, shape: &DiskShape) -> Result<(), Status> {
+    check_writable(shape)?;
     match sizes.readable {
         RANGE_BYTES => Ok(()),
         _ => Err(Status::IoErr),
     }
 }
 
-fn range(sector: u64, len: u64, shape: &Shape) -> Result<(u64, u32), Status> {
+fn check_range(sector: u64, len: u64, shape: &DiskShape) -> Result<(u64, u32), Status> {
     let is_whole = len > 0 && len.is_multiple_of(SECTOR_BYTES);
     if !is_whole || len > u64::from(REQUEST_BYTES_MAX) {
         return Err(Status::IoErr);
@@ -131,23 +137,23 @@ fn range(sector: u64, len: u64, shape: &Shape) -> Result<(u64, u32), Status> {
     Ok((at, len as u32))
 }
 
-/// A range of a discard or a write of zeroes, in bytes.
+/// The range of a discard or of a write of zeroes, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct DiscardWriteZeroes {
     /// The first byte.
     pub at: u64,
-    /// How many; may be 0.
+    /// How many bytes; may be 0.
     pub len: u64,
-    /// The backing may make a hole.
-    pub unmap: bool,
+    /// Whether the backing may punch a hole.
+    pub hole: Hole,
 }
 
-/// Understands a discard's range.
+/// Parses the range of a discard.
 ///
 /// # Errors
 ///
-/// How the request ends at once: a flag is set, or the range is too long or beyond the disk's end.
-pub fn discard(bytes: [u8; 16], shape: &Shape) -> Result<Range, Status> {
+/// The status with which the request ends at once: a flag is set, or the range is too long or passes the disk's end.
+pub fn discard(bytes: [u8; 16], shape: &DiskShape) -> Result<DiscardWriteZeroes, Status> {
     let (range, flags) = range_of(bytes, DISCARD_SECTORS_MAX, shape)?;
     match flags {
         0 => Ok(range),
@@ -155,12 +161,12 @@ pub fn discard(bytes: [u8; 16], shape: &Shape) -> Result<Range, Status> {
     }
 }
 
-/// Understands a range that becomes zero.
+/// Parses the range of a write of zeroes.
 ///
 /// # Errors
 ///
-/// As [`discard`]'s; the flag that lets it make a hole is known here.
-pub fn zeroes(bytes: [u8; 16], shape: &Shape) -> Result<Range, Status> {
+/// As for [`discard`], but the flag that allows a hole is valid.
+pub fn zeroes(bytes: [u8; 16], shape: &DiskShape) -> Result<DiscardWriteZeroes, Status> {
     let (range, flags) = range_of(bytes, ZEROES_SECTORS_MAX, shape)?;
     match flags {
         0 | UNMAP => Ok(range),
@@ -168,7 +174,11 @@ pub fn zeroes(bytes: [u8; 16], shape: &Shape) -> Result<Range, Status> {
     }
 }
 
-fn range_of(bytes: [u8; 16], sectors_max: u32, shape: &Shape) -> Result<(Range, u32), Status> {
+fn range_of(
+    bytes: [u8; 16],
+    sectors_max: u32,
+    shape: &DiskShape,
+) -> Result<(DiscardWriteZeroes, u32), Status> {
     let [s0, s1, s2, s3, s4, s5, s6, s7, n0, n1, n2, n3, flags @ ..] = bytes;
     let sector = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
     let sectors = u32::from_le_bytes([n0, n1, n2, n3]);
@@ -179,8 +189,11 @@ fn range_of(bytes: [u8; 16], sectors_max: u32, shape: &Shape) -> Result<(Range, 
     let at = sector.checked_mul(SECTOR_BYTES).ok_or(Status::IoErr)?;
     let len = u64::from(sectors) * SECTOR_BYTES;
     shape.check(at, len).map_err(Status::of)?;
-    let unmap = flags & UNMAP != 0;
-    Ok((Range { at, len, unmap }, flags))
+    let hole = match flags & UNMAP {
+        0 => Hole::Forbidden,
+        _ => Hole::Allowed,
+    };
+    Ok((DiscardWriteZeroes { at, len, hole }, flags))
 }
 
 #[cfg(test)]
@@ -189,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    const SHAPE: Shape = Shape {
+    const SHAPE: DiskShape = DiskShape {
         bytes: 1 << 20,
         read_only: false,
         trims: true,
@@ -202,8 +215,13 @@ mod tests {
         bytes
     }
 
-    fn asked(kind: u32, sector: u64, readable: u64, writable: u64) -> Result<Asked, Status> {
-        let sizes = Sizes { readable, writable };
+    fn parse_fields(
+        kind: u32,
+        sector: u64,
+        readable: u64,
+        writable: u64,
+    ) -> Result<VirtioBlkRequest, Status> {
+        let sizes = BufferSizes { readable, writable };
         parse(header(kind, sector), sizes, &SHAPE)
     }
 
@@ -217,20 +235,26 @@ mod tests {
 
     #[test]
     fn every_kind_is_understood() {
-        assert_eq!(asked(0, 2, 0, 512), Ok(Asked::Read { at: 1024, len: 512 }));
         assert_eq!(
-            asked(1, 8, 4096, 0),
-            Ok(Asked::Write {
+            parse_fields(0, 2, 0, 512),
+            Ok(VirtioBlkRequest::Read { at: 1024, len: 512 })
+        );
+        assert_eq!(
+            parse_fields(1, 8, 4096, 0),
+            Ok(VirtioBlkRequest::Write {
                 at: 4096,
                 len: 4096
             })
         );
-        assert_eq!(asked(4, 0, 0, 0), Ok(Asked::Flush));
-        assert_eq!(asked(8, 0, 0, 20), Ok(Asked::Name));
-        assert_eq!(asked(8, 0, 0, 8), Ok(Asked::Name));
-        assert_eq!(asked(11, 0, 16, 0), Ok(Asked::Discard));
-        assert_eq!(asked(13, 0, 16, 0), Ok(Asked::Zeroes));
-        assert_eq!(asked(99, 0, 0, 0), Err(Status::Unsupp));
+        assert_eq!(parse_fields(4, 0, 0, 0), Ok(VirtioBlkRequest::Flush));
+        assert_eq!(parse_fields(8, 0, 0, 20), Ok(VirtioBlkRequest::GetId));
+        assert_eq!(parse_fields(8, 0, 0, 8), Ok(VirtioBlkRequest::GetId));
+        assert_eq!(parse_fields(11, 0, 16, 0), Ok(VirtioBlkRequest::Discard));
+        assert_eq!(
+            parse_fields(13, 0, 16, 0),
+            Ok(VirtioBlkRequest::WriteZeroes)
+        );
+        assert_eq!(parse_fields(99, 0, 0, 0), Err(Status::Unsupp));
     }
 
     #[test]
@@ -245,23 +269,26 @@ mod tests {
             (11, 0, 32, 0),
             (13, 0, 15, 0),
         ] {
-            assert_eq!(asked(kind, sector, readable, writable), Err(Status::IoErr));
+            assert_eq!(
+                parse_fields(kind, sector, readable, writable),
+                Err(Status::IoErr)
+            );
         }
     }
 
     #[test]
     fn a_read_only_disk_is_not_written_and_one_without_trims_not_trimmed() {
-        let sizes = Sizes {
+        let sizes = BufferSizes {
             readable: 16,
             writable: 0,
         };
-        let fixed = Shape {
+        let fixed = DiskShape {
             read_only: true,
             ..SHAPE
         };
         assert_eq!(parse(header(11, 0), sizes, &fixed), Err(Status::IoErr));
         assert_eq!(parse(header(1, 0), sizes, &fixed), Err(Status::IoErr));
-        let kept = Shape {
+        let kept = DiskShape {
             trims: false,
             ..SHAPE
         };
@@ -270,10 +297,10 @@ mod tests {
 
     #[test]
     fn ranges_know_their_flags() {
-        let hole = Range {
+        let hole = DiscardWriteZeroes {
             at: 512,
             len: 1024,
-            unmap: true,
+            hole: Hole::Allowed,
         };
         assert_eq!(zeroes(range(1, 2, 1), &SHAPE), Ok(hole));
         assert_eq!(discard(range(1, 2, 1), &SHAPE), Err(Status::Unsupp));
@@ -286,10 +313,10 @@ mod tests {
     }
 
     proptest! {
-        /// What is let through lies on the disk.
+        /// Whatever passes the checks lies on the disk.
         #[test]
         fn nothing_beyond_the_disk(bytes: [u8; 16], readable in 0u64..9000, writable in 0u64..9000) {
-            if let Ok(Asked::Read { at, len } | Asked::Write { at, len }) = parse(bytes, Sizes { readable, writable }, &SHAPE) {
+            if let Ok(VirtioBlkRequest::Read { at, len } | VirtioBlkRequest::Write { at, len }) = parse(bytes, BufferSizes { readable, writable }, &SHAPE) {
                 prop_assert!(at + u64::from(len) <= SHAPE.bytes);
             }
             for understood in [discard(bytes, &SHAPE), zeroes(bytes, &SHAPE)].into_iter().flatten() {

@@ -1,24 +1,24 @@
-//! The knobs of the whole daemon, room by room: a room is a table of the file. A row is all there is of a knob: what is
-//! written of it, how a value is taken, what it means, and how that is shown.
+//! The knobs of the whole daemon, table by table of the file. A row holds everything about a knob: its written form,
+//! how a value is read, what it means, and how that is shown.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sublet_types::{Bytes, Shrinking};
+use sublet_types::{Bytes, ShrinkMode};
 
-use super::knob::{Knob, Takes};
+use super::knob::{Knob, KnobArgument};
 use super::words::{amount_or, listed, none, path, path_or_none, word_of};
-use crate::config::listen::Listen;
-use crate::config::said::{Said, Unfit};
+use crate::config::listen::ListenAddress;
+use crate::config::raw_value::{RawValue, ValueError};
 
-/// The most worker threads: what is left of the store's workers after chores and release.
+/// The most worker threads: the store's workers without those for chores and release.
 const THREADS_MAX: u64 = 64;
 
 /// memcached's own number of threads, and the most that `auto` takes.
 const THREADS_AUTO_MAX: usize = 4;
 
-/// Pages that no backing has yet: a block of them at least.
+/// Limits for the pages that no backing has yet. The least is a block of them.
 const DIRTY_MIN: Bytes = Bytes::mib(2);
 const DIRTY_MAX: Bytes = Bytes::gib(1024);
 
@@ -28,15 +28,15 @@ pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 const LOG_FORMATS: [(&str, LogFormat); 2] = [("text", LogFormat::Text), ("json", LogFormat::Json)];
 
 /// Whether tenants are brought down to their targets.
-const SHRINKING: [(&str, Shrinking); 2] =
-    [("active", Shrinking::Active), ("never", Shrinking::Never)];
+const SHRINKING: [(&str, ShrinkMode); 2] =
+    [("active", ShrinkMode::Active), ("never", ShrinkMode::Never)];
 
 /// The admin interface over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +51,12 @@ pub struct AdminTcp {
     pub token_file: PathBuf,
 }
 
-/// Makes of the rows, room by room, what was written, the table of knobs, and what it means. A row without `means` is a part of
-/// what another row of its room means.
+/// Makes three things from the rows, table by table: what was written, the table of knobs, and what it means. A row
+/// without `means` is a part of what another row of its table means.
 macro_rules! daemon_knobs {
     ($(
         $(#[$room_doc:meta])*
-        $room:ident: $written:ident => $config:ident {
+        $table:ident: $written:ident => $config:ident {
             $($name:ident: $said:ty {
                 unit: $unit:expr,
                 default: $default:expr,
@@ -71,15 +71,15 @@ macro_rules! daemon_knobs {
             })*
         }
     )*) => {
-        /// Everything that was said of the daemon, room by room, over the defaults of the table.
+        /// Everything that was set for the daemon, table by table, over the defaults of the table.
         #[derive(Clone, Debug, Default)]
-        pub struct WrittenRooms {
-            $(pub(in crate::config) $room: $written,)*
+        pub struct WrittenTables {
+            $(pub(in crate::config) $table: $written,)*
         }
 
         /// The knobs of the whole daemon.
-        pub const DAEMON_KNOBS: &[Knob<WrittenRooms>] = &[$($(Knob {
-            room: stringify!($room),
+        pub const DAEMON_KNOBS: &[Knob<WrittenTables>] = &[$($(Knob {
+            table: stringify!($table),
             name: stringify!($name),
             unit: $unit,
             default: $default,
@@ -88,17 +88,17 @@ macro_rules! daemon_knobs {
             help: $help,
             flag: $flag,
             takes: $takes,
-            set: |rooms, said| {
-                let set: fn(&mut $written, &Said) -> Result<(), Unfit> = $set;
-                set(&mut rooms.$room, said)
+            set: |tables, said| {
+                let set: fn(&mut $written, &RawValue) -> Result<(), ValueError> = $set;
+                set(&mut tables.$table, said)
             },
         },)*)*];
 
-        /// The rooms.
-        pub(in crate::config) const ROOMS: &[&str] = &[$(stringify!($room),)*];
+        /// The names of the tables.
+        pub(in crate::config) const TABLES: &[&str] = &[$(stringify!($table),)*];
 
         $(
-            /// What was said in one room.
+            /// What was set in one table.
             #[derive(Clone, Debug, Default)]
             pub(in crate::config) struct $written {
                 $(pub(in crate::config) $name: $said,)*
@@ -122,10 +122,10 @@ macro_rules! daemon_knobs {
             }
 
             impl $config {
-                /// By its keys, as a file would say it.
+                /// The keys and values, as a file would say them.
                 pub(in crate::config) fn shown(&self) -> impl Iterator<Item = (String, String)> {
                     let all: Vec<(&str, Option<String>)> = vec![$((
-                        concat!(stringify!($room), ".", stringify!($name)),
+                        concat!(stringify!($table), ".", stringify!($name)),
                         {
                             let show: fn(&$config) -> Option<String> = $show;
                             show(self)
@@ -158,7 +158,7 @@ fn state_folder() -> Option<PathBuf> {
 
 /// All of it or nothing: what lacks is a fault.
 fn admin_tcp(w: &WrittenAdmin) -> Option<AdminTcp> {
-    let Listen::Tcp(host, port) = w.tcp.clone()? else {
+    let ListenAddress::Tcp(host, port) = w.tcp.clone()? else {
         return None;
     };
     Some(AdminTcp {
@@ -176,10 +176,10 @@ daemon_knobs! {
             unit: "1 to 64, or \"auto\"",
             default: Some("\"auto\""),
             sample: "4",
-            why: "auto is one a core, at most 4: as memcached, and a loop is seldom the limit",
+            why: "auto is one thread per core, at most 4, as in memcached; an event loop is seldom the limit",
             help: "Threads that serve clients",
             flag: Some("threads"),
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.count_or("auto", 1, THREADS_MAX).map(|n| w.threads = n),
             means: {
                 /// Worker threads.
@@ -191,10 +191,10 @@ daemon_knobs! {
             unit: "error, warn, info, debug or trace, or a filter such as \"info,sublet_host=debug\"",
             default: Some("\"info\""),
             sample: "\"warn\"",
-            why: "info writes some lines at the start and one when the arena gives way; nothing a request",
-            help: "What is logged, to stderr",
+            why: "info writes some lines at the start and one line when the arena gives way; no request writes a line",
+            help: "Which lines the daemon logs to stderr",
             flag: Some("log"),
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.log_filter().map(|filter| w.log = filter),
             means: {
                 /// What is logged.
@@ -206,11 +206,11 @@ daemon_knobs! {
             unit: "text or json",
             default: Some("\"text\""),
             sample: "\"json\"",
-            why: "people read it first",
-            help: "How log lines look",
+            why: "people read the log first",
+            help: "Format of the log lines",
             flag: Some("log-format"),
-            takes: Takes::Value,
-            set: |w, said| said.named(&LOG_FORMATS).map(|format| w.log_format = format),
+            takes: KnobArgument::Value,
+            set: |w, said| said.named_choice(&LOG_FORMATS).map(|format| w.log_format = format),
             means: {
                 /// How.
                 log_format: LogFormat = |w| w.log_format,
@@ -221,13 +221,13 @@ daemon_knobs! {
             unit: "a folder",
             default: None,
             sample: "\"/var/lib/sublet\"",
-            why: "/var/lib/sublet for root, else $XDG_STATE_HOME/sublet: where such things belong",
-            help: "Where live changes are kept (live.toml)",
+            why: "/var/lib/sublet for root, else $XDG_STATE_HOME/sublet: the usual places for a program's state",
+            help: "Where the daemon keeps live changes (live.toml)",
             flag: Some("state"),
-            takes: Takes::Path,
+            takes: KnobArgument::Path,
             set: |w, said| said.path().map(|path| w.state = Some(path)),
             means: {
-                /// Where live changes are kept; `None` where there is no home for it.
+                /// Where live changes are kept. `None` if there is no home for them.
                 state: Option<PathBuf> = |w| w.state.clone().or_else(state_folder),
             },
             show: |daemon| Some(path_or_none(daemon.state.as_deref())),
@@ -239,13 +239,13 @@ daemon_knobs! {
             unit: "an amount, or \"none\"",
             default: Some("\"none\""),
             sample: "\"8GiB\"",
-            why: "the host's idle memory decides; a second daemon on a host must be given one",
-            help: "The most that the arena ever holds, index included",
+            why: "the host's idle memory decides; a second daemon on the same host needs a ceiling",
+            help: "The most memory that the arena ever holds, its index included",
             flag: Some("ceiling"),
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.amount_or("none").map(|amount| w.ceiling = amount),
             means: {
-                /// The most it ever holds.
+                /// The most that the arena ever holds.
                 ceiling: Option<Bytes> = |w| w.ceiling,
             },
             show: |arena| Some(amount_or("none", arena.ceiling)),
@@ -254,13 +254,13 @@ daemon_knobs! {
             unit: "an amount",
             default: Some("\"16MiB\""),
             sample: "\"256MiB\"",
-            why: "with the least that evicts, clients go on storing; whoever owns the memory may have all the rest back",
-            help: "What the arena keeps however short the host is",
+            why: "clients can still store with the smallest arena that evicts; the host can have all the rest back",
+            help: "The memory that the arena keeps however short the host is",
             flag: Some("floor"),
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.amount().map(|amount| w.floor = amount),
             means: {
-                /// What it keeps however short the host is.
+                /// What the arena keeps however short the host is.
                 floor: Bytes = |w| w.floor,
             },
             show: |arena| Some(arena.floor.to_string()),
@@ -270,12 +270,12 @@ daemon_knobs! {
             default: Some("\"auto\""),
             sample: "\"2GiB\"",
             why: "auto is what a program can take while the daemon reacts",
-            help: "Idle memory that is left to the host at all times",
+            help: "Idle memory that the daemon leaves to the host at all times",
             flag: Some("reserve"),
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.amount_or("auto").map(|amount| w.reserve = amount),
             means: {
-                /// Idle memory that is left to the host; the headroom's own figure if `None`.
+                /// Idle memory that is left to the host. `None` means the headroom's own figure.
                 reserve: Option<Bytes> = |w| w.reserve,
             },
             show: |arena| Some(amount_or("auto", arena.reserve)),
@@ -284,28 +284,28 @@ daemon_knobs! {
             unit: "an amount",
             default: Some("\"1GiB\""),
             sample: "\"512MiB\"",
-            why: "Mortar's (§5.1): up to there picking the coldest is worth its time",
-            help: "A release of more than this is fast, one of less is ordered, where nobody says which",
+            why: "Mortar's value (§5.1): up to this amount, picking the coldest is worth its time",
+            help: "A release of this much or more is fast and a smaller one is ordered, if the caller does not say which",
             flag: None,
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.amount().map(|amount| w.release_threshold = amount),
             means: {
-                /// Releases above this are fast where nobody says how.
+                /// Releases of this much or more are fast if the caller does not say which.
                 release_threshold: Bytes = |w| w.release_threshold,
             },
             show: |arena| Some(arena.release_threshold.to_string()),
         }
     }
-    /// Where the owner is listened to.
+    /// Where the admin interface listens.
     admin: WrittenAdmin => AdminConfig {
         socket: Option<PathBuf> {
             unit: "a path",
             default: None,
             sample: "\"/run/sublet/admin.sock\"",
-            why: "/run/sublet/admin.sock for root, else $XDG_RUNTIME_DIR/sublet/admin.sock or ~/.sublet/admin.sock: for the owner's eyes only",
-            help: "The admin socket, $SUBLET_ADMIN unless set; its owner and root may use it",
+            why: "/run/sublet/admin.sock for root, else $XDG_RUNTIME_DIR/sublet/admin.sock or ~/.sublet/admin.sock: only the owner can read these folders",
+            help: "The admin socket; without it $SUBLET_ADMIN is used. Only its owner and root may use the socket",
             flag: Some("admin"),
-            takes: Takes::Path,
+            takes: KnobArgument::Path,
             set: |w, said| said.socket().map(|path| w.socket = Some(path)),
             means: {
                 /// The admin socket.
@@ -313,20 +313,20 @@ daemon_knobs! {
             },
             show: |admin| Some(path(&admin.socket)),
         }
-        tcp: Option<Listen> {
+        tcp: Option<ListenAddress> {
             unit: "tcp:HOST:PORT",
             default: None,
             sample: "\"tcp:10.0.0.1:7070\"",
-            why: "the admin interface is worth root; nobody needs it from afar by default",
-            help: "The admin interface over TCP; needs tls_cert, tls_key and token_file",
+            why: "the admin interface is worth as much as root; by default nobody needs it from afar",
+            help: "The admin interface over TCP; it needs tls_cert, tls_key and token_file",
             flag: None,
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.listen().map(|place| w.tcp = Some(place)),
             means: {
-                /// The same over TCP.
+                /// The admin interface over TCP.
                 tcp: Option<AdminTcp> = admin_tcp,
             },
-            show: |admin| admin.tcp.as_ref().map(|tcp| Listen::Tcp(tcp.address.0.clone(), tcp.address.1).to_string()),
+            show: |admin| admin.tcp.as_ref().map(|tcp| ListenAddress::Tcp(tcp.address.0.clone(), tcp.address.1).to_string()),
         }
         tls_cert: Option<PathBuf> {
             unit: "a PEM file",
@@ -335,7 +335,7 @@ daemon_knobs! {
             why: "yours",
             help: "Certificate chain of the admin interface over TCP",
             flag: None,
-            takes: Takes::Path,
+            takes: KnobArgument::Path,
             set: |w, said| said.path().map(|path| w.tls_cert = Some(path)),
             show: |admin| admin.tcp.as_ref().map(|tcp| path(&tcp.cert)),
         }
@@ -344,9 +344,9 @@ daemon_knobs! {
             default: None,
             sample: "\"/etc/sublet/admin.key\"",
             why: "yours",
-            help: "Its private key",
+            help: "Private key of the admin interface over TCP",
             flag: None,
-            takes: Takes::Path,
+            takes: KnobArgument::Path,
             set: |w, said| said.path().map(|path| w.tls_key = Some(path)),
             show: |admin| admin.tcp.as_ref().map(|tcp| path(&tcp.key)),
         }
@@ -354,24 +354,24 @@ daemon_knobs! {
             unit: "a file",
             default: None,
             sample: "\"/etc/sublet/admin.token\"",
-            why: "yours; 16 characters at least",
+            why: "yours; the token has at least 16 characters",
             help: "File whose first line is the token that callers over TCP must show",
             flag: None,
-            takes: Takes::Path,
+            takes: KnobArgument::Path,
             set: |w, said| said.path().map(|path| w.token_file = Some(path)),
             show: |admin| admin.tcp.as_ref().map(|tcp| path(&tcp.token_file)),
         }
     }
-    /// Who may hold how much.
+    /// The policy: which tenant may hold how much.
     policy: WrittenPolicy => PolicyConfig {
         name: String {
             unit: "a policy, see `sublet policy list`",
             default: Some("\"weights\""),
             sample: "\"mrc\"",
-            why: "nobody is held back while memory is free, and weights decide when it is not",
-            help: "Who may hold how much: the Memory Manager's policy",
+            why: "it holds nobody back while memory is free; weights decide when memory is short",
+            help: "The Memory Manager's policy: it decides which tenant may hold how much",
             flag: Some("policy"),
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.text().map(|name| w.name = name),
             means: {
                 /// The policy's name.
@@ -383,10 +383,10 @@ daemon_knobs! {
             unit: "a list of knob=value",
             default: None,
             sample: "[\"p=0.75\"]",
-            why: "each policy has its own; `sublet policy show NAME` tells them and their defaults",
-            help: "What is set of the policy's knobs",
+            why: "each policy has its own knobs; `sublet policy show NAME` shows them and their defaults",
+            help: "Settings of the policy's own knobs",
             flag: None,
-            takes: Takes::Values,
+            takes: KnobArgument::Values,
             set: |w, said| said.names().map(|knobs| w.knobs = knobs),
             means: {
                 /// Its knobs, as `knob=value`.
@@ -398,10 +398,10 @@ daemon_knobs! {
             unit: "seconds, 1 to 3600",
             default: Some("1"),
             sample: "5",
-            why: "SmarTmem's and vMCA's (§III): memory demands change in seconds",
+            why: "the value of SmarTmem and vMCA (§III): memory demands change within seconds",
             help: "Time from one decision to the next",
             flag: None,
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.count(1, 3600).map(|secs| w.interval = secs),
             means: {
                 /// Time from one decision to the next.
@@ -409,18 +409,18 @@ daemon_knobs! {
             },
             show: |policy| Some(policy.interval.as_secs().to_string()),
         }
-        shrink: Shrinking {
+        shrink: ShrinkMode {
             unit: "active or never",
             default: Some("\"active\""),
             sample: "\"never\"",
-            why: "a target that is not enforced is a wish; never is what the papers did, for comparison",
-            help: "Whether who holds more than its target is brought down to it",
+            why: "a target that is not enforced has no effect; never is what the papers did, for comparison",
+            help: "Whether the daemon brings a tenant down to its target when the tenant holds more",
             flag: None,
-            takes: Takes::Value,
-            set: |w, said| said.named(&SHRINKING).map(|shrinking| w.shrink = shrinking),
+            takes: KnobArgument::Value,
+            set: |w, said| said.named_choice(&SHRINKING).map(|shrinking| w.shrink = shrinking),
             means: {
-                /// What becomes of who holds more than its target.
-                shrinking: Shrinking = |w| w.shrink,
+                /// What happens to a tenant that holds more than its target.
+                shrinking: ShrinkMode = |w| w.shrink,
             },
             show: |policy| Some(word_of(&SHRINKING, policy.shrinking)),
         }
@@ -428,28 +428,28 @@ daemon_knobs! {
             unit: "a file",
             default: None,
             sample: "\"/var/log/sublet/decisions.jsonl\"",
-            why: "a day of decisions is kept in memory; more is yours to keep",
-            help: "Every decision is written down here besides, one JSON object a line",
+            why: "the daemon keeps a day of decisions in memory; the file keeps more",
+            help: "File to which the daemon also writes every decision, one JSON object per line",
             flag: None,
-            takes: Takes::Path,
+            takes: KnobArgument::Path,
             set: |w, said| said.path().map(|path| w.log_file = Some(path)),
             means: {
-                /// Where decisions are written down besides.
+                /// The file to which decisions are also written.
                 log_file: Option<PathBuf> = |w| w.log_file.clone(),
             },
             show: |policy| Some(path_or_none(policy.log_file.as_deref())),
         }
     }
     /// What all disks share.
-    disk: WrittenDiskRoom => DiskConfig {
+    disk: WrittenDiskTable => DiskConfig {
         allow: Vec<PathBuf> {
             unit: "a list of folders",
             default: Some("[\"/var/lib/vm\", \"/var/lib/libvirt/images\"]"),
             sample: "[\"/srv/images\"]",
-            why: "where hosts keep the disks of their machines; what a config file names may lie anywhere",
-            help: "Folders under which the backing of a disk must lie that is added while the daemon runs; `sublet disk allow` adds one live",
+            why: "the folders where hosts keep the disks of their machines; a backing that a config file names may lie anywhere",
+            help: "Folders for the backings of disks that are added while the daemon runs; `sublet disk allow` adds a folder live",
             flag: None,
-            takes: Takes::Values,
+            takes: KnobArgument::Values,
             set: |w, said| said.folders().map(|folders| w.allow = folders),
             means: {
                 /// Where backings may lie of disks that are added while the daemon runs.
@@ -461,10 +461,10 @@ daemon_knobs! {
             unit: "an amount from 2MiB to 1TiB",
             default: Some("\"256MiB\""),
             sample: "\"1GiB\"",
-            why: "a backing that writes 100 MiB a second has them in three seconds",
-            help: "The most bytes of swapped pages, of all disks together, that no backing has yet; counted as held",
+            why: "a backing that writes 100 MiB per second takes them in three seconds",
+            help: "The most bytes of swapped pages that no backing has yet, of all disks together; they count as held",
             flag: None,
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| {
                 said.amount_in(DIRTY_MIN, DIRTY_MAX)
                     .map(|amount| w.dirty_max = amount)
@@ -476,22 +476,22 @@ daemon_knobs! {
             show: |disk| Some(disk.dirty_max.to_string()),
         }
     }
-    /// Where figures are read.
+    /// Where metrics are read.
     metrics: WrittenMetrics => MetricsConfig {
-        listen: Option<Listen> {
+        listen: Option<ListenAddress> {
             unit: "tcp:HOST:PORT or unix:PATH",
             default: None,
             sample: "\"tcp:127.0.0.1:9119\"",
-            why: "off, for names of tenants are nobody's business; the admin socket has them at /metrics too",
+            why: "off, because the names of tenants are private; the admin socket serves /metrics too",
             help: "Read-only listener for Prometheus at /metrics",
             flag: Some("metrics"),
-            takes: Takes::Value,
+            takes: KnobArgument::Value,
             set: |w, said| said.listen().map(|place| w.listen = Some(place)),
             means: {
                 /// Where Prometheus reads.
-                listen: Option<Listen> = |w| w.listen.clone(),
+                listen: Option<ListenAddress> = |w| w.listen.clone(),
             },
-            show: |metrics| Some(metrics.listen.as_ref().map_or_else(none, Listen::to_string)),
+            show: |metrics| Some(metrics.listen.as_ref().map_or_else(none, ListenAddress::to_string)),
         }
     }
 }

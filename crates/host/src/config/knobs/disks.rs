@@ -1,23 +1,26 @@
-//! The knobs of one disk. A row is all there is of a knob: what was written of it, how a value is taken, what the disk has
-//! then, and how a file says that. The file, `live.toml`, requests, `sublet disk add`, what is shown and the reference are made
-//! from the rows.
+//! The knobs of one disk. A row holds everything about a knob: its written form, how a value is read, what the disk
+//! then has, and how a file says that.
+//!
+//! The rows make the file, `live.toml`, requests, `sublet disk add`, what is shown, and the reference.
 
 use std::fmt::Display;
 
 use sublet_types::{
-    Bytes, DiskKind, DiskListen, DiskSettings, DiskTls, Durability, Fill, Slow, TenantName, Windows,
+    Bytes, DiskKind, DiskListen, DiskSettings, DiskTls, Durability, FillPolicy, SlowBacking,
+    TenantName, WindowEviction,
 };
 
-use super::knob::{Knob, Takes};
+use super::knob::{Knob, KnobArgument};
 
-/// What a page number of 32 bits can name.
+/// The largest size is what a page number of 32 bits can name.
 const SIZE_MIN: Bytes = Bytes::kib(64);
 const SIZE_MAX: Bytes = Bytes::gib(16 << 10);
 
 /// Each queue has a thread.
 const QUEUES_MAX: u64 = sublet_frontends::vhost_user::QUEUES_MAX as u64;
 
-/// Makes of the rows what was written of a disk, the table of its knobs, and its way into the disk's settings and out of them.
+/// Makes three things from the rows: what was written of a disk, the table of its knobs, and the way into the disk's
+/// settings and back.
 macro_rules! disk_knobs {
     ($($name:ident: $written:ty {
         unit: $unit:expr,
@@ -31,7 +34,7 @@ macro_rules! disk_knobs {
         mean: $mean:expr,
         line: $line:expr,
     })*) => {
-        /// Everything that was said of one disk, over the defaults of the table.
+        /// Everything that was set for one disk, over the defaults of the table.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct WrittenDisk {
             $(pub(in crate::config) $name: $written,)*
@@ -39,7 +42,7 @@ macro_rules! disk_knobs {
 
         /// The knobs of one disk.
         pub const DISK_KNOBS: &[Knob<WrittenDisk>] = &[$(Knob {
-            room: "disks.NAME",
+            table: "disks.NAME",
             name: stringify!($name),
             unit: $unit,
             default: $default,
@@ -51,20 +54,20 @@ macro_rules! disk_knobs {
             set: $set,
         },)*];
 
-        /// How what was written comes into a disk's settings.
+        /// Functions that put what was written into a disk's settings.
         const MEANINGS: &[fn(&WrittenDisk, &mut DiskSettings)] = &[$($mean,)*];
 
         /// How a file says each of a disk's settings.
-        const LINES: &[(&str, Line)] = &[$((stringify!($name), $line),)*];
+        const LINES: &[(&str, SettingToToml)] = &[$((stringify!($name), $line),)*];
     };
 }
 
 /// How a file says a setting, if it says it.
-type Line = fn(&DiskSettings) -> Option<toml::Value>;
+type SettingToToml = fn(&DiskSettings) -> Option<toml::Value>;
 
 impl WrittenDisk {
-    /// Gives a disk what was written.
-    pub(in crate::config) fn give(&self, disk: &mut DiskSettings) {
+    /// Puts what was written into a disk's settings.
+    pub(in crate::config) fn apply_to(&self, disk: &mut DiskSettings) {
         for mean in MEANINGS {
             mean(self, disk);
         }
@@ -86,8 +89,8 @@ fn number(value: u64) -> toml::Value {
     toml::Value::from(value as i64)
 }
 
-/// TLS is of its parts.
-fn give_tls(written: &WrittenDisk, disk: &mut DiskSettings) {
+/// TLS consists of its parts.
+fn apply_tls(written: &WrittenDisk, disk: &mut DiskSettings) {
     let tls = written.tls_cert.clone().zip(written.tls_key.clone());
     disk.tls = tls.map(|(cert, key)| DiskTls {
         cert,
@@ -101,12 +104,12 @@ disk_knobs! {
         unit: "a tenant's name",
         default: None,
         sample: "\"db\"",
-        why: "it must be somebody's share",
-        help: "Whose memory it uses, made if nobody is called so",
+        why: "the disk's memory must come from some tenant's share",
+        help: "The tenant whose memory the disk uses; the daemon adds the tenant if there is none of this name",
         flag: Some("tenant"),
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.tenant().map(|name| w.tenant = Some(name)),
-        // A disk is made with it.
+        // A disk is made with its name.
         mean: |_, _| {},
         line: |disk| Some(text(&disk.tenant)),
     }
@@ -114,11 +117,11 @@ disk_knobs! {
         unit: "disk or swap",
         default: Some("\"disk\""),
         sample: "\"swap\"",
-        why: "what is taken for swap may be gone with the host; files may not",
+        why: "what is taken for swap may be lost with the host; files may not",
         help: "Files (disk), of which memory holds a second copy, or swap, which lives in memory",
         flag: Some("kind"),
-        takes: Takes::Value,
-        set: |w, said| said.named(&DiskKind::ALL).map(|kind| w.kind = kind),
+        takes: KnobArgument::Value,
+        set: |w, said| said.named_choice(&DiskKind::ALL).map(|kind| w.kind = kind),
         mean: |w, disk| disk.kind = w.kind,
         line: |disk| Some(text(disk.kind)),
     }
@@ -126,10 +129,10 @@ disk_knobs! {
         unit: "the path of a raw image or a block device",
         default: None,
         sample: "\"/var/lib/vm/db.img\"",
-        why: "a disk has its own; a swap disk without one is given a file in the state folder",
-        help: "What is behind it",
+        why: "a disk has its own backing; a swap disk without one gets a file in the state folder",
+        help: "The file or device behind the disk",
         flag: Some("backing"),
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.absolute().map(|path| w.backing = Some(path)),
         mean: |w, disk| disk.backing = w.backing.clone(),
         line: |disk| disk.backing.as_ref().map(text),
@@ -138,10 +141,10 @@ disk_knobs! {
         unit: "an amount from 64KiB to 16TiB, in whole pages of 4KiB",
         default: None,
         sample: "\"4GiB\"",
-        why: "a backing that exists has its size; a swap disk without one must say it",
-        help: "Its size",
+        why: "an existing backing has its own size; a swap disk without a backing needs a size",
+        help: "Size of the disk",
         flag: Some("size"),
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| {
             said.pages_in(SIZE_MIN, SIZE_MAX)
                 .map(|amount| w.size = Some(amount))
@@ -154,9 +157,9 @@ disk_knobs! {
         default: None,
         sample: "[\"unix:/run/sublet/db.sock\"]",
         why: "yours",
-        help: "Where it is served: NBD (unix, tcp; the export has the disk's name) and vhost-user-blk (vhost-user)",
+        help: "Where the disk is served: over NBD (unix, tcp), under the disk's name as the export, and over vhost-user-blk (vhost-user)",
         flag: Some("listen"),
-        takes: Takes::Values,
+        takes: KnobArgument::Values,
         set: |w, said| said.disk_listeners().map(|places| w.listen = places),
         mean: |w, disk| disk.listen = w.listen.clone(),
         line: |disk| Some(toml::Value::Array(disk.listen.iter().map(text).collect())),
@@ -165,10 +168,10 @@ disk_knobs! {
         unit: "a file mode in octal",
         default: Some("\"0600\""),
         sample: "\"0660\"",
-        why: "who may open the socket may read the disk",
-        help: "Mode of its sockets",
+        why: "a program that can open the socket can read the disk",
+        help: "Mode of the disk's sockets",
         flag: Some("mode"),
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.mode().map(|mode| w.mode = mode),
         mean: |w, disk| disk.mode = w.mode,
         line: |disk| Some(text(format_args!("{:04o}", disk.mode))),
@@ -178,10 +181,10 @@ disk_knobs! {
         default: Some("false"),
         sample: "true",
         why: "guests write",
-        help: "Nobody may write",
+        help: "Guests cannot write to the disk",
         flag: Some("read-only"),
-        takes: Takes::Truth,
-        set: |w, said| said.truth().map(|read_only| w.read_only = read_only),
+        takes: KnobArgument::Bool,
+        set: |w, said| said.boolean().map(|read_only| w.read_only = read_only),
         mean: |w, disk| disk.read_only = w.read_only,
         line: |disk| Some(disk.read_only.into()),
     }
@@ -189,39 +192,39 @@ disk_knobs! {
         unit: "memory, write-behind or write-through",
         default: None,
         sample: "\"write-through\"",
-        why: "write-behind for swap, which nobody needs once the host is gone; write-through for disks, always",
-        help: "When a write is safe, and from what: docs/disks.md has the table",
+        why: "write-behind for swap, because nobody needs it once the host is gone; write-through for disks, always",
+        help: "When a write is safe, and from what; docs/disks.md has the table",
         flag: Some("durability"),
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| {
-            said.named(&Durability::ALL)
+            said.named_choice(&Durability::ALL)
                 .map(|durability| w.durability = Some(durability))
         },
         mean: |w, disk| disk.durability = w.durability,
         line: |disk| disk.durability.map(text),
     }
-    fill: Option<Fill> {
+    fill: Option<FillPolicy> {
         unit: "miss, second-miss or drop-on-read",
         default: None,
         sample: "\"second-miss\"",
-        why: "second-miss for disks: the fewest misses on five traces (docs/decisions/2026-11-22-disk-admission.md); swap has none",
-        help: "Which pages of a disk that were read from the backing are kept in memory",
+        why: "second-miss for disks: the fewest misses on five traces (docs/decisions/2026-11-22-disk-admission.md); swap has no such setting",
+        help: "Which pages that were read from the backing a disk keeps in memory",
         flag: Some("fill"),
-        takes: Takes::Value,
-        set: |w, said| said.named(&Fill::ALL).map(|fill| w.fill = Some(fill)),
+        takes: KnobArgument::Value,
+        set: |w, said| said.named_choice(&FillPolicy::ALL).map(|fill| w.fill = Some(fill)),
         mean: |w, disk| disk.fill = w.fill,
         line: |disk| disk.fill.map(text),
     }
-    windows: Option<Windows> {
+    windows: Option<WindowEviction> {
         unit: "pages or whole",
         default: None,
         sample: "\"whole\"",
-        why: "pages for disks: on five traces whole windows stall more reads in the mean (docs/decisions/2026-11-22-windows-whole.md); swap has none",
-        help: "What leaves memory together when a page of a disk is evicted: the page, or what is there of the 8 pages of its window",
+        why: "pages for disks: on five traces whole windows stall more reads on average (docs/decisions/2026-11-22-windows-whole.md); swap has no such setting",
+        help: "What leaves memory when a page of a disk is evicted: only the page, or all cached pages of its 8-page window",
         flag: Some("windows"),
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| {
-            said.named(&Windows::ALL)
+            said.named_choice(&WindowEviction::ALL)
                 .map(|windows| w.windows = Some(windows))
         },
         mean: |w, disk| disk.windows = w.windows,
@@ -231,10 +234,10 @@ disk_knobs! {
         unit: "1 to 1000000 pages, or \"none\"",
         default: Some("\"none\""),
         sample: "256",
-        why: "PUMA passes long runs by because its memory is slower than a disk read in order; this one is not",
-        help: "Pages of a sequential run that are kept; the rest of the run passes memory by",
+        why: "PUMA lets long runs bypass its memory because that is slower than a disk read in order; Sublet's memory is not slower",
+        help: "Pages of a sequential run that the disk keeps; the rest of the run bypasses memory",
         flag: Some("sequential-max"),
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| {
             said.count_or("none", 1, 1_000_000)
                 .map(|pages| w.sequential_max = pages.map(|n| n as u32))
@@ -246,22 +249,22 @@ disk_knobs! {
         unit: "1 to 16",
         default: Some("1"),
         sample: "4",
-        why: "each has a thread of its own; a guest with more processors may want more",
+        why: "each queue has its own thread; a guest with more processors may want more",
         help: "The most queues that a guest may use over vhost-user",
         flag: Some("queues"),
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.count(1, QUEUES_MAX).map(|n| w.queues = n as u16),
         mean: |w, disk| disk.queues = w.queues,
         line: |disk| Some(number(disk.queues.into())),
     }
-    slow: Option<Slow> {
+    slow: Option<SlowBacking> {
         unit: "a latency, a bandwidth or both, such as \"4ms, 100MB/s\"",
         default: None,
         sample: "\"4ms, 100MB/s\"",
-        why: "as fast as it is",
+        why: "the backing is as fast as it is",
         help: "For experiments: makes the backing slower than it is",
         flag: Some("slow"),
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.slow().map(|slow| w.slow = Some(slow)),
         mean: |w, disk| disk.slow = w.slow,
         line: |disk| disk.slow.map(text),
@@ -271,11 +274,11 @@ disk_knobs! {
         default: None,
         sample: "\"/etc/sublet/disks.crt\"",
         why: "yours",
-        help: "Certificate chain; NBD over TCP then speaks TLS only",
+        help: "Certificate chain; with it NBD over TCP speaks TLS only",
         flag: Some("tls-cert"),
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.text().map(|path| w.tls_cert = Some(path)),
-        mean: give_tls,
+        mean: apply_tls,
         line: |disk| Some(text(&disk.tls.as_ref()?.cert)),
     }
     tls_key: Option<String> {
@@ -283,11 +286,11 @@ disk_knobs! {
         default: None,
         sample: "\"/etc/sublet/disks.key\"",
         why: "yours",
-        help: "Its private key",
+        help: "Private key of that certificate",
         flag: Some("tls-key"),
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.text().map(|path| w.tls_key = Some(path)),
-        mean: give_tls,
+        mean: apply_tls,
         line: |disk| Some(text(&disk.tls.as_ref()?.key)),
     }
     tls_client_ca: Option<String> {
@@ -295,23 +298,23 @@ disk_knobs! {
         default: None,
         sample: "\"/etc/sublet/clients.crt\"",
         why: "yours",
-        help: "Clients must show a certificate signed by one of these",
+        help: "Clients must show a certificate that one of these has signed",
         flag: Some("tls-client-ca"),
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.text().map(|path| w.tls_client_ca = Some(path)),
-        mean: give_tls,
+        mean: apply_tls,
         line: |disk| disk.tls.as_ref()?.client_ca.as_ref().map(text),
     }
     removed: bool {
         unit: "true or false",
         default: Some("false"),
         sample: "true",
-        why: "what is named is served",
-        help: "Not served, though it is named here: how live.toml keeps that a disk was removed",
+        why: "the daemon serves every disk that is named",
+        help: "The daemon does not serve the disk, though the file names it; live.toml uses this to keep a removed disk",
         flag: None,
-        takes: Takes::Truth,
-        set: |w, said| said.truth().map(|removed| w.removed = removed),
-        // What is removed is no disk.
+        takes: KnobArgument::Bool,
+        set: |w, said| said.boolean().map(|removed| w.removed = removed),
+        // A removed disk has no settings.
         mean: |_, _| {},
         line: |_| None,
     }

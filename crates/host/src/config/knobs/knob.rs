@@ -1,40 +1,40 @@
 //! One row of the table of knobs.
 
-use crate::config::said::{Said, Unfit};
+use crate::config::raw_value::{RawValue, ValueError};
 
-/// One thing that the owner may set, in a `W`.
+/// One setting of the owner, in a `W`.
 pub struct Knob<W: 'static> {
-    /// The table of the file that it stands in.
-    pub room: &'static str,
-    /// Its key there.
+    /// The table of the file that has it.
+    pub table: &'static str,
+    /// Its key in the table.
     pub name: &'static str,
     /// What a value looks like.
     pub unit: &'static str,
-    /// The value when nothing is said, as TOML; `None` where nothing is then what it means.
+    /// The value if nothing is set, as TOML. `None` if an absent value has its own meaning.
     pub default: Option<&'static str>,
-    /// A value to show where there is no default, as TOML.
+    /// A sample value as TOML, if there is no default.
     pub sample: &'static str,
     /// Why that default.
     pub why: &'static str,
     /// What it does.
     pub help: &'static str,
-    /// The option of `sublet serve` that overrides it; for a disk's knob, that of `sublet disk add`.
+    /// The option of `sublet serve` that overrides it. For a disk's knob, the option of `sublet disk add`.
     pub flag: Option<&'static str>,
     /// What it takes.
-    pub takes: Takes,
-    /// Takes a value.
-    pub set: fn(&mut W, &Said) -> Result<(), Unfit>,
+    pub takes: KnobArgument,
+    /// Reads a value and sets it.
+    pub set: fn(&mut W, &RawValue) -> Result<(), ValueError>,
 }
 
-/// What a knob takes, for whoever offers it as an option.
+/// What a knob takes, for a program that offers it as an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
-    /// True or false: an option that is there says true.
-    Truth,
+pub enum KnobArgument {
+    /// True or false. An option that is there means true.
+    Bool,
     /// One value.
     Value,
     /// The path of a file, or of a folder.
     Path,
-    /// As many values as it is given.
+    /// Any number of values.
     Values,
 }

@@ -1,10 +1,10 @@
-//! Knobs that releases before this one had.
+//! Knobs that earlier releases had.
 
 /// A knob that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retired {
-    /// The table of the file that it stood in.
-    pub room: &'static str,
+pub struct RetiredKnob {
+    /// The table of the file that had it.
+    pub table: &'static str,
     /// Its key there.
     pub name: &'static str,
     /// The option that set it.
@@ -14,8 +14,8 @@ pub struct Retired {
 }
 
 /// Knobs that are gone.
-pub const RETIRED_KNOBS: &[Retired] = &[Retired {
-    room: "disks.NAME",
+pub const RETIRED_KNOBS: &[RetiredKnob] = &[RetiredKnob {
+    table: "disks.NAME",
     name: "splice",
     flag: "splice",
     instead: "large replies over NBD are always copied",

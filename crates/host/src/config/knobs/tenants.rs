@@ -1,15 +1,15 @@
-//! The knobs of one tenant. A row is all there is of a knob: what is written of it, how a value is taken, what it means, and
-//! how that is shown.
+//! The knobs of one tenant. A row holds everything about a knob: its written form, how a value is read, what it means,
+//! and how that is shown.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use sublet_types::{Bytes, EvictionKind, SharedName, TenantName, TenantSettings, Weight};
 
-use super::knob::{Knob, Takes};
+use super::knob::{Knob, KnobArgument};
 use super::words::{amount_or, listed, path, some_of};
 use crate::config::bounds::WEIGHT_MAX;
-use crate::config::listen::Listen;
+use crate::config::listen::ListenAddress;
 
 /// The most connections that a tenant may be allowed.
 const CONNECTIONS_MAX: u64 = 1_000_000;
@@ -24,7 +24,7 @@ const SPILL_MAX: Bytes = Bytes::gib(4096);
 
 /// A pool that tenants share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedConfig {
+pub struct SharedPoolConfig {
     /// Its name.
     pub name: SharedName,
     /// The tenants who may share it.
@@ -33,17 +33,17 @@ pub struct SharedConfig {
 
 /// TLS of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
+pub struct TlsFiles {
     /// Certificate chain, PEM.
     pub cert: PathBuf,
     /// Private key, PEM.
     pub key: PathBuf,
-    /// Who signs the clients' certificates, PEM.
+    /// The authorities that sign the clients' certificates, PEM.
     pub ca: Option<PathBuf>,
 }
 
-/// Makes of the rows what was written of a tenant, the table of its knobs, and what it means. A row without `means` is a part of
-/// what another row means, or nothing that a tenant has.
+/// Makes three things from the rows: what was written of a tenant, the table of its knobs, and what it means. A row
+/// without `means` is a part of what another row means, or is nothing that a tenant has.
 macro_rules! tenant_knobs {
     ($($name:ident: $said:ty {
         unit: $unit:expr,
@@ -57,7 +57,7 @@ macro_rules! tenant_knobs {
         $(means: { $(#[$doc:meta])* $field:ident: $meant:ty = $mean:expr, },)?
         show: $show:expr,
     })*) => {
-        /// Everything that was said of one tenant, over the defaults of the table.
+        /// Everything that was set for one tenant, over the defaults of the table.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct WrittenTenant {
             $(pub(in crate::config) $name: $said,)*
@@ -65,7 +65,7 @@ macro_rules! tenant_knobs {
 
         /// The knobs of one tenant.
         pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[$(Knob {
-            room: "tenants.NAME",
+            table: "tenants.NAME",
             name: stringify!($name),
             unit: $unit,
             default: $default,
@@ -94,13 +94,13 @@ macro_rules! tenant_knobs {
             }
         }
 
-        /// How a setting is shown, if it is.
+        /// How a setting is shown, if it is shown.
         const SHOWN: &[(&str, fn(&TenantConfig) -> Option<String>)] = &[$((stringify!($name), $show),)*];
     };
 }
 
 impl TenantConfig {
-    /// By its keys, as a file would say it.
+    /// The keys and values, as a file would say them.
     pub(in crate::config) fn shown(&self) -> impl Iterator<Item = (String, String)> {
         let name = &self.settings.name;
         let shown = SHOWN
@@ -119,14 +119,14 @@ fn granted(w: &WrittenTenant, name: &TenantName) -> TenantSettings {
     }
 }
 
-fn shared(w: &WrittenTenant, _: &TenantName) -> Option<SharedConfig> {
+fn shared(w: &WrittenTenant, _: &TenantName) -> Option<SharedPoolConfig> {
     let sharers = w.sharers.clone();
-    w.shared.map(|name| SharedConfig { name, sharers })
+    w.shared.map(|name| SharedPoolConfig { name, sharers })
 }
 
-fn tls(w: &WrittenTenant, _: &TenantName) -> Option<Tls> {
+fn tls(w: &WrittenTenant, _: &TenantName) -> Option<TlsFiles> {
     let both = w.tls_cert.clone().zip(w.tls_key.clone());
-    both.map(|(cert, key)| Tls {
+    both.map(|(cert, key)| TlsFiles {
         cert,
         key,
         ca: w.tls_ca.clone(),
@@ -134,18 +134,18 @@ fn tls(w: &WrittenTenant, _: &TenantName) -> Option<Tls> {
 }
 
 tenant_knobs! {
-    listen: Vec<Listen> {
+    listen: Vec<ListenAddress> {
         unit: "a list of tcp:HOST:PORT, unix:PATH and ring:PATH",
         default: None,
         sample: "[\"tcp:127.0.0.1:11211\"]",
-        why: "a daemon without any tenant in its file serves one called default on 127.0.0.1:11211",
+        why: "if the file has no tenant, the daemon serves one called default on 127.0.0.1:11211",
         help: "Where memcached clients (tcp, unix) and programs with a page ring (ring) reach this tenant",
         flag: Some("listen"),
-        takes: Takes::Values,
+        takes: KnobArgument::Values,
         set: |w, said| said.listeners().map(|places| w.listen = places),
         means: {
-            /// Where it is served.
-            listen: Vec<Listen> = |w, _| w.listen.clone(),
+            /// Where the tenant is served.
+            listen: Vec<ListenAddress> = |w, _| w.listen.clone(),
         },
         show: |tenant| Some(listed(&tenant.listen)),
     }
@@ -153,27 +153,27 @@ tenant_knobs! {
         unit: "true or false",
         default: Some("false"),
         sample: "true",
-        why: "a tenant that nobody reaches is a mistake more often than not",
-        help: "It is there for disks to come, though nobody reaches it: how live.toml keeps that a tenant was added",
+        why: "a tenant that nobody can reach is usually a mistake",
+        help: "The tenant exists for disks to come, though it has no listener; live.toml uses this to keep an added tenant",
         flag: None,
-        takes: Takes::Truth,
-        set: |w, said| said.truth().map(|added| w.added = added),
+        takes: KnobArgument::Bool,
+        set: |w, said| said.boolean().map(|added| w.added = added),
         show: |_| None,
     }
     weight: Weight {
         unit: "1 to 1000000",
         default: Some("100"),
         sample: "200",
-        why: "equal shares, with room to say less",
-        help: "Its share of the arena relative to the others'; idle shares may be used by all",
+        why: "equal shares, with room for smaller weights",
+        help: "The tenant's share of the arena relative to the other tenants; all tenants may use idle shares",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| {
             said.count(1, WEIGHT_MAX.into())
                 .map(|n| w.weight = Weight(n as u32))
         },
         means: {
-            /// What it is granted.
+            /// What the tenant is granted.
             settings: TenantSettings = granted,
         },
         show: |tenant| Some(tenant.settings.weight.0.to_string()),
@@ -183,9 +183,9 @@ tenant_knobs! {
         default: Some("\"none\""),
         sample: "\"64MiB\"",
         why: "weights alone decide",
-        help: "What the other tenants never take from it",
+        help: "The memory that other tenants never take from this tenant",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.amount_or("none").map(|amount| w.floor = amount),
         show: |tenant| Some(amount_or("none", tenant.settings.floor)),
     }
@@ -193,10 +193,10 @@ tenant_knobs! {
         unit: "an amount, or \"none\"",
         default: Some("\"none\""),
         sample: "\"4GiB\"",
-        why: "what others leave idle is there to be used",
-        help: "What it never holds more than",
+        why: "memory that others leave idle is there to be used",
+        help: "The most memory that the tenant ever holds",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.amount_or("none").map(|amount| w.ceiling = amount),
         show: |tenant| Some(amount_or("none", tenant.settings.ceiling)),
     }
@@ -204,10 +204,10 @@ tenant_knobs! {
         unit: "a file mode in octal",
         default: Some("\"0600\""),
         sample: "\"0660\"",
-        why: "a Unix socket is for its owner unless said otherwise",
-        help: "Mode of its Unix sockets; that of page rings is 0666 where `allow_uids` says who may come",
+        why: "a Unix socket is for its owner unless you say otherwise",
+        help: "Mode of the tenant's Unix sockets; sockets of page rings have mode 0666 if `allow_uids` is set",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.mode().map(|mode| w.mode = mode),
         means: {
             /// Mode of its Unix sockets.
@@ -219,10 +219,10 @@ tenant_knobs! {
         unit: "a list of user numbers",
         default: None,
         sample: "[\"1000\"]",
-        why: "the daemon's own user alone: a ring is memory that both sides write",
-        help: "Users whose programs may open its page rings; nobody else may, not even root",
+        why: "the daemon's own user alone: both sides write to a ring's memory",
+        help: "Users whose programs may open the tenant's page rings; no other user may, not even root",
         flag: None,
-        takes: Takes::Values,
+        takes: KnobArgument::Values,
         set: |w, said| said.uids().map(|uids| w.allow_uids = uids),
         means: {
             /// Users who may open its page rings; the daemon's own alone if there are none.
@@ -234,13 +234,13 @@ tenant_knobs! {
         unit: "a folder",
         default: None,
         sample: "\"/var/lib/sublet/spill/web\"",
-        why: "without one its rings make no persistent pools: what must come back needs a disk to go to",
-        help: "Where persistent pages go that memory has no place for; on a disk, not on tmpfs",
+        why: "without a folder the tenant's rings make no persistent pools, because pages that must come back need a disk",
+        help: "Folder for persistent pages that do not fit into memory; it lies on a disk, not on tmpfs",
         flag: None,
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.path().map(|path| w.spill = Some(path)),
         means: {
-            /// Where its persistent pages go that memory has no place for.
+            /// Where persistent pages go that do not fit into memory.
             spill: Option<PathBuf> = |w, _| w.spill.clone(),
         },
         show: |tenant| tenant.spill.as_deref().map(path),
@@ -249,10 +249,10 @@ tenant_knobs! {
         unit: "an amount",
         default: Some("\"1GiB\""),
         sample: "\"8GiB\"",
-        why: "a page that is accepted must always find its place: the file is preallocated",
-        help: "The most that one persistent pool holds: bytes of its spill file",
+        why: "an accepted page must always find its place, so the daemon preallocates the file",
+        help: "The most that one persistent pool holds: the size of its spill file",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| {
             said.amount_in(SPILL_MIN, SPILL_MAX)
                 .map(|amount| w.spill_size = amount)
@@ -267,13 +267,13 @@ tenant_knobs! {
         unit: "an amount, or auto",
         default: Some("\"auto\""),
         sample: "\"64GiB\"",
-        why: "auto is room for sixteen pools: one program cannot fill the disk; a hundredth of it, and 64 MiB, stay free in any case",
+        why: "auto is room for sixteen pools, so that one program cannot fill the disk; a hundredth of the disk, and 64 MiB, stay free in any case",
         help: "The most that all spill files of the tenant take together",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.amount_or("auto").map(|amount| w.spill_total = amount),
         means: {
-            /// Bytes of all its spill files together; as many as some pools have where `None`.
+            /// Bytes of all its spill files together. `None` means as many as some pools have.
             spill_total: Option<Bytes> = |w, _| w.spill_total,
         },
         show: |tenant| tenant.spill.as_ref().map(|_| amount_or("auto", tenant.spill_total)),
@@ -282,14 +282,14 @@ tenant_knobs! {
         unit: "a UUID",
         default: None,
         sample: "\"6f1c2f0e-9d3b-4f7a-8c55-0123456789ab\"",
-        why: "nobody shares pages whom the owner of the host has not allowed to",
+        why: "tenants share pages only if the owner of the host allows it",
         help: "The name of a pool that other tenants share through their rings; this tenant is charged for its pages",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.shared_name().map(|name| w.shared = Some(name)),
         means: {
-            /// A pool that others share and that it is charged for.
-            shared: Option<SharedConfig> = shared,
+            /// A pool that others share and that this tenant is charged for.
+            shared: Option<SharedPoolConfig> = shared,
         },
         show: |tenant| tenant.shared.as_ref().map(|shared| shared.name.to_string()),
     }
@@ -297,10 +297,10 @@ tenant_knobs! {
         unit: "a list of tenants",
         default: None,
         sample: "[\"web\", \"api\"]",
-        why: "each of them is named: a pool is shared with nobody by default",
-        help: "Which tenants may share the pool that `shared` names",
+        why: "you name each of them; by default a pool is shared with nobody",
+        help: "Tenants that may share the pool that `shared` names",
         flag: None,
-        takes: Takes::Values,
+        takes: KnobArgument::Values,
         set: |w, said| said.names().map(|names| w.sharers = names),
         show: |tenant| some_of(&tenant.shared.as_ref()?.sharers),
     }
@@ -308,13 +308,13 @@ tenant_knobs! {
         unit: "auto, adaptive-mq, x-s3h, s3fifo, lru, lrfu or file",
         default: Some("\"auto\""),
         sample: "\"file\"",
-        why: "fewest misses on public block traces (docs/simulator/results.md): adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' do; x-s3h, lru and file suit readers of whole files",
-        help: "Which of its pages goes when another needs the frame",
+        why: "fewest misses on public block traces (docs/simulator/results.md). auto is adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' pools do. x-s3h, lru and file suit readers of whole files",
+        help: "How the tenant chooses the page to evict when another page needs the frame",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.eviction().map(|kind| w.eviction = kind),
         means: {
-            /// Which of its pages goes first.
+            /// How it chooses the page to evict.
             eviction: EvictionKind = |w, _| w.eviction,
         },
         show: |tenant| Some(tenant.eviction.to_string()),
@@ -323,10 +323,10 @@ tenant_knobs! {
         unit: "an amount from 1KiB to 1GiB",
         default: Some("\"1MiB\""),
         sample: "\"8MiB\"",
-        why: "memcached's (-I)",
-        help: "Its largest item",
+        why: "memcached's value (-I)",
+        help: "Size of the tenant's largest item",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| {
             said.amount_in(ITEM_MIN, ITEM_MAX)
                 .map(|amount| w.item_max = amount)
@@ -341,10 +341,10 @@ tenant_knobs! {
         unit: "1 to 1000000",
         default: Some("1024"),
         sample: "10000",
-        why: "memcached's (-c)",
+        why: "memcached's value (-c)",
         help: "The most connections at once",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| {
             said.count(1, CONNECTIONS_MAX)
                 .map(|n| w.connections = n as usize)
@@ -359,10 +359,10 @@ tenant_knobs! {
         unit: "seconds, 0 for never",
         default: Some("0"),
         sample: "600",
-        why: "memcached's; clients keep pools of idle connections",
-        help: "Idle connections are closed after this",
+        why: "memcached's value; clients keep pools of idle connections",
+        help: "The daemon closes a connection that is idle for this long",
         flag: None,
-        takes: Takes::Value,
+        takes: KnobArgument::Value,
         set: |w, said| said.seconds().map(|time| w.idle_timeout = time),
         means: {
             /// When idle connections are closed.
@@ -374,10 +374,10 @@ tenant_knobs! {
         unit: "a file of user:password lines",
         default: None,
         sample: "\"/etc/sublet/web.users\"",
-        why: "whoever reaches a loopback address or a 0600 socket is trusted",
-        help: "Clients must log in as one of these users (memcached's -Y)",
+        why: "the daemon trusts clients that reach a loopback address or a 0600 socket",
+        help: "Clients must log in as one of the users in this file (memcached's -Y)",
         flag: None,
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.path().map(|path| w.auth_file = Some(path)),
         means: {
             /// Who may log in.
@@ -389,11 +389,11 @@ tenant_knobs! {
         unit: "true or false",
         default: Some("false"),
         sample: "true",
-        why: "memcached's; logging in by text needs no library",
-        help: "Its auth_file's users log in by SASL PLAIN over the binary protocol (memcached's -S), not by text",
+        why: "memcached's value; a login by text needs no library",
+        help: "Users of auth_file log in by SASL PLAIN over the binary protocol (memcached's -S), not by text",
         flag: None,
-        takes: Takes::Truth,
-        set: |w, said| said.truth().map(|sasl| w.sasl = sasl),
+        takes: KnobArgument::Bool,
+        set: |w, said| said.boolean().map(|sasl| w.sasl = sasl),
         means: {
             /// They log in by SASL.
             sasl: bool = |w, _| w.sasl,
@@ -404,13 +404,13 @@ tenant_knobs! {
         unit: "a list of names",
         default: None,
         sample: "[\"alice\"]",
-        why: "who logs in is served as the listener's tenant",
-        help: "Who logs in under one of these names, at any tenant's listener, is served as this tenant",
+        why: "the daemon serves a client that logs in as the listener's tenant",
+        help: "The daemon serves a client as this tenant if the client logs in under one of these names, at any tenant's listener",
         flag: None,
-        takes: Takes::Values,
+        takes: KnobArgument::Values,
         set: |w, said| said.names().map(|names| w.users = names),
         means: {
-            /// Who is served as this tenant, wherever they log in.
+            /// The names under which clients log in to be served as this tenant, at any listener.
             users: Vec<String> = |w, _| w.users.clone(),
         },
         show: |tenant| some_of(&tenant.users),
@@ -420,13 +420,13 @@ tenant_knobs! {
         default: None,
         sample: "\"/etc/sublet/web.crt\"",
         why: "yours",
-        help: "Certificate chain; its TCP listeners then speak TLS only",
+        help: "Certificate chain; with it the tenant's TCP listeners speak TLS only",
         flag: None,
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.path().map(|path| w.tls_cert = Some(path)),
         means: {
             /// TLS on its TCP listeners.
-            tls: Option<Tls> = tls,
+            tls: Option<TlsFiles> = tls,
         },
         show: |tenant| tenant.tls.as_ref().map(|tls| path(&tls.cert)),
     }
@@ -435,9 +435,9 @@ tenant_knobs! {
         default: None,
         sample: "\"/etc/sublet/web.key\"",
         why: "yours",
-        help: "Its private key",
+        help: "Private key of that certificate",
         flag: None,
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.path().map(|path| w.tls_key = Some(path)),
         show: |tenant| tenant.tls.as_ref().map(|tls| path(&tls.key)),
     }
@@ -446,9 +446,9 @@ tenant_knobs! {
         default: None,
         sample: "\"/etc/sublet/clients.crt\"",
         why: "yours",
-        help: "Clients must show a certificate signed by one of these",
+        help: "Clients must show a certificate that one of these has signed",
         flag: None,
-        takes: Takes::Path,
+        takes: KnobArgument::Path,
         set: |w, said| said.path().map(|path| w.tls_ca = Some(path)),
         show: |tenant| tenant.tls.as_ref()?.ca.as_deref().map(path),
     }

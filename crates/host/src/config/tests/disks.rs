@@ -13,16 +13,16 @@ fn disk(text: &str) -> DiskName {
 }
 
 /// A folder with a config file and a state folder, and the way to load both.
-struct Home(tempfile::TempDir);
+struct ConfigFixture(tempfile::TempDir);
 
-impl Home {
-    fn with(config: &str) -> Home {
+impl ConfigFixture {
+    fn with(config: &str) -> ConfigFixture {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("c.toml"), config).expect("written");
-        Home(folder)
+        ConfigFixture(folder)
     }
 
-    fn load(&self) -> Loaded {
+    fn load(&self) -> LoadedConfig {
         let state = self.0.path().join("state").display().to_string();
         load(Some(&self.0.path().join("c.toml")), &[("state", state)]).expect("loads")
     }
@@ -30,26 +30,27 @@ impl Home {
 
 fn swap() -> DiskSettings {
     let said = [
-        ("tenant", Said::Text("guests".into())),
-        ("kind", Said::Text("swap".into())),
-        ("size", Said::Text("1GiB".into())),
+        ("tenant", RawValue::Text("guests".into())),
+        ("kind", RawValue::Text("swap".into())),
+        ("size", RawValue::Text("1GiB".into())),
         (
             "listen",
-            Said::List(vec!["unix:/run/\"quoted\"".into(), "tcp:[::1]:0".into()]),
+            RawValue::List(vec!["unix:/run/\"quoted\"".into(), "tcp:[::1]:0".into()]),
         ),
-        ("mode", Said::Text("0660".into())),
-        ("durability", Said::Text("memory".into())),
-        ("slow", Said::Text("250us, 1.5MB/s".into())),
-        ("queues", Said::Number(4)),
-        ("tls_cert", Said::Text("/c".into())),
-        ("tls_key", Said::Text("/k".into())),
-        ("tls_client_ca", Said::Text("/a".into())),
+        ("mode", RawValue::Text("0660".into())),
+        ("durability", RawValue::Text("memory".into())),
+        ("slow", RawValue::Text("250us, 1.5MB/s".into())),
+        ("queues", RawValue::Number(4)),
+        ("tls_cert", RawValue::Text("/c".into())),
+        ("tls_key", RawValue::Text("/k".into())),
+        ("tls_client_ca", RawValue::Text("/a".into())),
     ];
     let said = said.map(|(key, said)| (key.to_owned(), said));
-    disk_asked(&disk("swap.1"), said).expect("right")
+    parse_requested_disk(&disk("swap.1"), said).expect("right")
 }
 
-/// NBD tells disks apart by their names: what is added at another's place while the daemon runs is there after a restart.
+/// NBD tells disks apart by their names. A disk that is added at another's place while the daemon runs is there after a
+/// restart.
 #[test]
 fn disks_may_share_a_place_of_nbd() {
     let swap = SWAP.replace("vhost-user:/run/w", "unix:/run/db.sock");
@@ -161,7 +162,7 @@ fn what_is_wrong_with_a_disk_is_named_with_its_line() {
         ),
         (
             DB.replace("tenant", "#"),
-            "t.toml:1: disk `db` says no tenant; give it one: `tenant = \"db\"`",
+            "t.toml:1: disk `db` names no tenant; give it one: `tenant = \"db\"`",
         ),
         (
             DB.replace("listen", "#"),
@@ -231,8 +232,8 @@ fn what_is_wrong_with_a_disk_is_named_with_its_line() {
 fn a_request_is_told_all_that_is_wrong_with_it() {
     let ask = |said: &[(&str, &str)]| {
         let said = said.iter();
-        let said = said.map(|(key, text)| ((*key).to_owned(), Said::Text((*text).to_owned())));
-        disk_asked(&disk("db"), said).map_err(|faults| faults.to_string())
+        let said = said.map(|(key, text)| ((*key).to_owned(), RawValue::Text((*text).to_owned())));
+        parse_requested_disk(&disk("db"), said).map_err(|faults| faults.to_string())
     };
     let wrong = ask(&[("splice", "true")]).expect_err("retired").to_string();
     assert!(
@@ -250,15 +251,15 @@ fn a_request_is_told_all_that_is_wrong_with_it() {
     assert!(lines[2].starts_with("unknown key `removed`"), "{wrong}");
     assert_eq!(ask(&[]).expect_err("empty").lines().count(), 3);
     let twice = ["unix:/a", "tcp:[::1]:0", "vhost-user:/a", "tcp:[::1]:0"];
-    let twice = Said::List(twice.map(str::to_owned).to_vec());
+    let twice = RawValue::List(twice.map(str::to_owned).to_vec());
     let said = [("tenant", "t"), ("backing", "/b")];
-    let said = said.map(|(key, text)| (key.to_owned(), Said::Text(text.to_owned())));
+    let said = said.map(|(key, text)| (key.to_owned(), RawValue::Text(text.to_owned())));
     let said = said.into_iter().chain([("listen".to_owned(), twice)]);
     assert_eq!(
-        disk_asked(&disk("db"), said)
+        parse_requested_disk(&disk("db"), said)
             .expect_err("wrong")
             .to_string(),
-        "`disks.db.listen`: vhost-user:/a is said twice"
+        "`disks.db.listen`: vhost-user:/a is listed twice"
     );
 }
 
@@ -268,8 +269,8 @@ fn what_the_admin_interface_shows_of_a_disk_can_be_asked_for_again() {
         let json = serde_json::to_value(&shown).expect("JSON");
         let keys = json.as_object().expect("a table").iter();
         let said = keys.filter(|(key, value)| *key != "name" && !value.is_null());
-        let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
-        assert_eq!(disk_asked(&shown.name, said).as_ref(), Ok(&shown));
+        let said = said.map(|(key, value)| (key.clone(), RawValue::from_json(value)));
+        assert_eq!(parse_requested_disk(&shown.name, said).as_ref(), Ok(&shown));
         assert_eq!(
             serde_json::from_value::<DiskSettings>(json).expect("read"),
             shown
@@ -279,7 +280,7 @@ fn what_the_admin_interface_shows_of_a_disk_can_be_asked_for_again() {
 
 #[test]
 fn a_disk_that_was_added_live_is_there_after_a_restart_with_all_that_was_said() {
-    let home = Home::with(WEB);
+    let home = ConfigFixture::with(WEB);
     let loaded = home.load();
     let added = DiskChange::Added(Box::new(swap()));
     let live = loaded.live.with_disk(disk("swap.1"), Some(added.clone()));
@@ -306,7 +307,7 @@ fn a_disk_that_was_added_live_is_there_after_a_restart_with_all_that_was_said() 
 
 #[test]
 fn a_disk_of_the_config_that_was_removed_live_stays_removed_until_it_is_added() {
-    let home = Home::with(&format!("{DB}{SWAP}"));
+    let home = ConfigFixture::with(&format!("{DB}{SWAP}"));
     let live = home.load().live;
     let live = live.with_disk(disk("db"), Some(DiskChange::Removed));
     let live = live.with_disk(disk("web"), Some(DiskChange::Resized(Bytes::gib(8))));
@@ -327,7 +328,7 @@ fn a_disk_of_the_config_that_was_removed_live_stays_removed_until_it_is_added() 
 
 #[test]
 fn live_changes_of_disks_that_are_gone_are_told() {
-    let home = Home::with(WEB);
+    let home = ConfigFixture::with(WEB);
     let live = home.load().live;
     let live = live.with_disk(disk("gone"), Some(DiskChange::Resized(Bytes::gib(8))));
     let live = live.with_disk(disk("away"), Some(DiskChange::Removed));
@@ -337,10 +338,10 @@ fn live_changes_of_disks_that_are_gone_are_told() {
     assert_eq!(loaded.config, loaded.written);
 }
 
-/// They stand beside the config's, which may change.
+/// Live disks are there beside the config's, which may change.
 #[test]
 fn a_folder_that_was_allowed_live_is_allowed_beside_those_of_the_config() {
-    let home = Home::with(&format!("[disk]\nallow = [\"/a\"]\n{WEB}"));
+    let home = ConfigFixture::with(&format!("[disk]\nallow = [\"/a\"]\n{WEB}"));
     let mut live = home.load().live;
     for folder in ["/b", "/b", "/c \"d\""] {
         live = live.with_folder(folder.into());
@@ -354,10 +355,10 @@ fn a_folder_that_was_allowed_live_is_allowed_beside_those_of_the_config() {
     assert_eq!(loaded.live.folders(), &all[1..]);
 }
 
-/// What a daemon wrote down itself is no reason not to start: it goes with the next change.
+/// What a daemon wrote down itself is no reason not to start. It goes with the next change.
 #[test]
 fn a_retired_knob_of_an_older_daemon_is_passed_over() {
-    let home = Home::with(WEB);
+    let home = ConfigFixture::with(WEB);
     let loaded = home.load();
     let added = DiskChange::Added(Box::new(swap()));
     let live = loaded.live.with_disk(disk("swap.1"), Some(added));

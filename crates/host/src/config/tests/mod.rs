@@ -9,11 +9,11 @@ use sublet_types::{Bytes, TenantName, Weight};
 
 use super::*;
 
-fn read(text: &str) -> Result<Config, Faults> {
-    let mut written = Written::defaults();
+fn read(text: &str) -> Result<Config, ConfigFaults> {
+    let mut written = WrittenConfig::defaults();
     written.read(Path::new("t.toml"), text)?;
-    written.settle();
-    written.meaning()
+    written.add_default_tenant();
+    written.resolve()
 }
 
 fn complaint(text: &str) -> String {
@@ -27,11 +27,11 @@ fn name(text: &str) -> TenantName {
 const WEB: &str = "[tenants.web]\nlisten = [\"tcp:127.0.0.1:1\"]\n";
 
 /// What a wrong value for a knob of either kind leads to.
-fn said_in_room(room: &str, key: &str, value: &str) -> String {
-    match room {
+fn set_in_table(table: &str, key: &str, value: &str) -> String {
+    match table {
         "tenants.NAME" => format!("[tenants.web]\n{key} = {value}\n"),
         "disks.NAME" => format!("[disks.db]\n{key} = {value}\n"),
-        room => format!("[{room}]\n{key} = {value}\n"),
+        table => format!("[{table}]\n{key} = {value}\n"),
     }
 }
 
@@ -55,7 +55,7 @@ fn every_line_of_the_default_file_may_be_taken_out_of_its_comment() {
     let count = text.lines().filter(|line| setting(line)).count();
     let all = DAEMON_KNOBS.len() + TENANT_KNOBS.len() + DISK_KNOBS.len();
     assert_eq!(count, all);
-    Written::defaults()
+    WrittenConfig::defaults()
         .read(Path::new("t.toml"), &text)
         .expect(&text);
 }
@@ -66,19 +66,22 @@ fn every_knob_has_its_own_place_and_says_why_its_default() {
     let mut flags = BTreeSet::new();
     let daemon = DAEMON_KNOBS
         .iter()
-        .map(|k| (k.room, k.name, k.why, k.help, k.flag));
+        .map(|k| (k.table, k.name, k.why, k.help, k.flag));
     let tenant = TENANT_KNOBS
         .iter()
-        .map(|k| (k.room, k.name, k.why, k.help, k.flag));
-    for (room, name, why, help, flag) in daemon.chain(tenant) {
-        assert!(seen.insert((room, name)), "{room}.{name} twice");
-        assert!(!why.is_empty() && !help.is_empty(), "{room}.{name}");
-        assert!(!help.ends_with('.') && !why.ends_with('.'), "{room}.{name}");
+        .map(|k| (k.table, k.name, k.why, k.help, k.flag));
+    for (table, name, why, help, flag) in daemon.chain(tenant) {
+        assert!(seen.insert((table, name)), "{table}.{name} twice");
+        assert!(!why.is_empty() && !help.is_empty(), "{table}.{name}");
+        assert!(
+            !help.ends_with('.') && !why.ends_with('.'),
+            "{table}.{name}"
+        );
         assert!(flag.is_none_or(|flag| flags.insert(flag)), "{flag:?} twice");
     }
     for knob in DISK_KNOBS {
         let (name, said) = (knob.name, [knob.help, knob.why]);
-        assert!(seen.insert((knob.room, name)), "disks.{name} twice");
+        assert!(seen.insert((knob.table, name)), "disks.{name} twice");
         assert!(
             said.iter()
                 .all(|text| !text.is_empty() && !text.ends_with('.'))
@@ -90,14 +93,14 @@ fn every_knob_has_its_own_place_and_says_why_its_default() {
 
 #[test]
 fn every_sample_fits_its_knob_and_a_table_fits_none() {
-    let daemon = DAEMON_KNOBS.iter().map(|k| (k.room, k.name, k.sample));
-    let tenant = TENANT_KNOBS.iter().map(|k| (k.room, k.name, k.sample));
-    let disk = DISK_KNOBS.iter().map(|k| (k.room, k.name, k.sample));
-    for (room, key, sample) in daemon.chain(tenant).chain(disk) {
-        let mut written = Written::defaults();
-        let right = said_in_room(room, key, sample);
+    let daemon = DAEMON_KNOBS.iter().map(|k| (k.table, k.name, k.sample));
+    let tenant = TENANT_KNOBS.iter().map(|k| (k.table, k.name, k.sample));
+    let disk = DISK_KNOBS.iter().map(|k| (k.table, k.name, k.sample));
+    for (table, key, sample) in daemon.chain(tenant).chain(disk) {
+        let mut written = WrittenConfig::defaults();
+        let right = set_in_table(table, key, sample);
         written.read(Path::new("t.toml"), &right).expect(&right);
-        let wrong = said_in_room(room, key, "{ a = 1.5 }");
+        let wrong = set_in_table(table, key, "{ a = 1.5 }");
         let faults = written
             .read(Path::new("t.toml"), &wrong)
             .expect_err(&wrong)
@@ -312,7 +315,7 @@ fn an_eviction_of_the_simulator_is_refused_with_the_nearest() {
     }
 }
 
-fn kept(live: Live) -> Live {
+fn kept(live: LiveChanges) -> LiveChanges {
     live.write().expect("kept");
     live
 }
@@ -320,13 +323,13 @@ fn kept(live: Live) -> Live {
 #[test]
 fn a_tenant_of_whom_nothing_is_changed_has_no_table_in_the_live_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let live = Live::none(Some(folder.path().to_owned()));
+    let live = LiveChanges::none(Some(folder.path().to_owned()));
     let nothing = live.with_change(name("web"), &TenantChange::default());
-    assert!(nothing.says_as(&live));
+    assert!(nothing.is_same_as(&live));
     let live = kept(nothing);
     let text = fs::read_to_string(live.path().expect("a path")).expect("readable");
     assert!(!text.contains("[tenants"), "{text}");
-    // A daemon before this one may have left an empty table.
+    // An earlier daemon may have left an empty table.
     let flags = [("state", folder.path().display().to_string())];
     fs::write(folder.path().join("live.toml"), "[tenants.web]\n").expect("written");
     load(None, &flags).expect("loads");
@@ -381,7 +384,7 @@ fn live_changes_survive_a_restart_and_stand_over_the_file() {
 #[test]
 fn a_live_file_is_written_whole_or_not_at_all() {
     let folder = tempfile::tempdir().expect("a folder");
-    let live = Live::none(Some(folder.path().to_owned()));
+    let live = LiveChanges::none(Some(folder.path().to_owned()));
     let weight = |n| TenantChange {
         weight: Some(Weight(n)),
         ..TenantChange::default()
@@ -400,7 +403,7 @@ fn a_live_file_is_written_whole_or_not_at_all() {
 #[test]
 fn one_daemon_at_a_time_keeps_changes_in_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
-    let live = || Live::none(Some(folder.path().to_owned()));
+    let live = || LiveChanges::none(Some(folder.path().to_owned()));
     let change = TenantChange {
         weight: Some(Weight(7)),
         ..TenantChange::default()
@@ -409,33 +412,36 @@ fn one_daemon_at_a_time_keeps_changes_in_a_folder() {
     first = kept(first.with_change(name("db"), &change));
     let second = live().with_change(name("mail"), &change);
     let refused = second.write();
-    assert!(matches!(refused, Err(KeepError::Shared(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(PersistError::Shared(_))),
+        "{refused:?}"
+    );
     drop(first);
     second.write().expect("the other ended");
 }
 
-/// As a daemon does that waits for one that ends.
+/// A daemon that waits for another to end does this.
 #[test]
 fn what_was_kept_while_the_folder_was_another_s_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = ("state", folder.path().display().to_string());
     let path = folder.path().join("live.toml");
     let mut loaded = load(None, &[state]).expect("loaded");
-    loaded.live.state().lay().expect("free");
+    loaded.live.state().acquire().expect("free");
     for weight in [Some(Weight(7)), Some(Weight(8)), None] {
         match weight {
             Some(Weight(n)) => fs::write(&path, format!("[tenants.default]\nweight = {n}\n")),
             None => fs::remove_file(&path),
         }
         .expect("changed");
-        loaded = loaded.read_again().expect("read");
+        loaded = loaded.reload().expect("read");
         assert_eq!(loaded.live.change(&name("default")).weight, weight);
         let weight = weight.unwrap_or_default();
         assert_eq!(loaded.config.tenants[0].settings.weight, weight);
     }
     // It is the same claim.
-    let other = Live::none(Some(folder.path().to_owned()));
-    assert!(matches!(other.write(), Err(KeepError::Shared(_))));
+    let other = LiveChanges::none(Some(folder.path().to_owned()));
+    assert!(matches!(other.write(), Err(PersistError::Shared(_))));
 }
 
 #[test]
@@ -488,13 +494,13 @@ fn what_is_shown_of_a_config_reads_as_that_config_says_it() {
     let text = "[arena]\nreserve = \"2GiB\"\n[admin]\nsocket = \"/a.sock\"\n[tenants.web]\nmode = \"0660\"\nweight = 200\n\
                 allow_uids = [\"1000\", \"1001\"]\nspill = \"/spill\"\nspill_size = \"8GiB\"\nsharers = [\"web\", \"api\"]\n\
                 shared = \"6f1c2f0e-9d3b-4f7a-8c55-0123456789ab\"\n[tenants.api]\nlisten = [\"tcp:127.0.0.1:2\"]\n";
-    let shown = read(text).expect("a config").shown();
+    let shown = read(text).expect("a config").key_values();
     for (key, value) in said {
         assert_eq!(shown[&format!("tenants.web.{key}")], value, "{key}");
     }
     assert_eq!(shown["arena.reserve"], "2.00 GiB");
     assert_eq!(shown["policy.shrink"], "active");
-    // What it has not is not shown of it.
+    // What a tenant does not have is not shown.
     for key in [
         "spill",
         "spill_size",
@@ -507,11 +513,11 @@ fn what_is_shown_of_a_config_reads_as_that_config_says_it() {
     ] {
         assert!(!shown.contains_key(&format!("tenants.api.{key}")), "{key}");
     }
-    let knobs = DAEMON_KNOBS.iter().map(|knob| (knob.room, knob.name));
+    let knobs = DAEMON_KNOBS.iter().map(|knob| (knob.table, knob.name));
     let tenant = TENANT_KNOBS.iter().map(|knob| ("tenants.web", knob.name));
     let known: BTreeSet<String> = knobs
         .chain(tenant)
-        .map(|(room, name)| format!("{room}.{name}"))
+        .map(|(table, name)| format!("{table}.{name}"))
         .collect();
     let strange = shown
         .keys()

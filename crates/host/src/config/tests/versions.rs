@@ -17,7 +17,7 @@ fn left(text: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn start(folder: &Path) -> Result<Loaded, LoadError> {
+fn start(folder: &Path) -> Result<LoadedConfig, LoadError> {
     load(None, &[("state", folder.display().to_string())])
 }
 
@@ -40,14 +40,15 @@ fn live_changes_of_each_version_that_is_read_hold() {
         let disk = |name: &str| live.disk(&name.parse().expect("a name"));
         assert_eq!(disk("db"), Some(&DiskChange::Removed));
         assert!(disk("swap").is_some_and(DiskChange::is_added));
-        // What is written next has today's version, and is the golden file to the letter: who changes that gives it another.
+        // What is written next has today's version, and equals the golden file to the letter. If you change the form,
+        // give it another version.
         assert_eq!(live.export(), TODAY);
         live.write().expect("kept");
         assert_eq!(fs::read_to_string(path).expect("text"), TODAY);
     }
 }
 
-/// What a daemon wrote down itself is no reason not to start: what the config says holds.
+/// What a daemon wrote down itself is no reason not to start. What the config says holds.
 #[test]
 fn an_eviction_that_daemons_have_no_more_is_passed_over() {
     let sieve = TODAY.replace("eviction = \"lru\"", "eviction = \"sieve\"");
@@ -83,5 +84,5 @@ fn a_version_is_a_number_and_no_config_file_has_one() {
     let error = start(folder.path()).expect_err("no number").to_string();
     assert!(error.contains("`version`"), "{error}");
     assert!(complaint("version = 2\n").contains("[version]"));
-    assert!(TODAY.contains(&format!("version = {}\n", FileKind::LiveChanges.today())));
+    assert!(TODAY.contains(&format!("version = {}\n", FileKind::LiveChanges.current())));
 }

@@ -1,10 +1,10 @@
-//! Images that are no raw disks: served as they stand, a guest would see their tables as its own.
+//! Images that are not raw disks. If the daemon served one as it is, a guest would take the image's tables for its own.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Where a format's mark stands, and what it is.
+/// The offset of a format's mark, the mark, and the format's name.
 const MARKS: &[(u64, &[u8], &str)] = &[
     (0, b"QFI\xfb", "qcow2"),
     (0, b"QED\0", "QED"),
@@ -19,7 +19,7 @@ const MARKS: &[(u64, &[u8], &str)] = &[
     (0, b"Bochs Virtual HD Image", "Bochs"),
 ];
 
-/// The format of an image, if it is one of those that are known.
+/// The format of an image, if it is a known one.
 pub(super) fn recognised(file: &File) -> io::Result<Option<&'static str>> {
     let mut head = [0; 128];
     let mut filled = 0;

@@ -1,7 +1,7 @@
-//! Who keeps the stage's memfd open while no daemon runs: a process of its own, which does nothing else.
+//! The keeper: a process of its own that holds the stage's memfd open while no daemon runs, and does nothing else.
 //!
-//! It has the memfd as its standard input, and hands it to whoever of its own user connects to its socket. One byte
-//! from there says what is wanted: `g` the memfd, `e` that it ends.
+//! The keeper has the memfd as its standard input. It hands the memfd to any process of its own user that connects to
+//! its socket. One byte from there says what is wanted: `g` asks for the memfd, `e` asks the keeper to end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -31,13 +31,13 @@ use rustix::process::{
 use signal_hook::consts::SIGHUP;
 use sublet_types::Bytes;
 
-use super::super::bell::Bell;
-use super::head::{Preface, file_bytes};
+use super::super::event_fd::EventFd;
+use super::layout::{Preface, file_bytes};
 
 const GIVE: u8 = b'g';
 const END: u8 = b'e';
 
-/// The very program that runs, whatever became of its file: an upgrade replaces it under a running daemon.
+/// The program that runs, whatever became of its file: an upgrade replaces the file under a running daemon.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// How long a new keeper may take until it answers.
@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why there is no stage.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
-    /// The system refused.
+    /// The system refused to make or find the stage.
     #[error("cannot keep pages of swap at {path}: {source}")]
     System {
         /// The keeper's socket.
@@ -54,7 +54,7 @@ pub enum KeeperError {
         /// Why.
         source: io::Error,
     },
-    /// Its file would be larger than this process may make one.
+    /// The stage's file would be larger than this process may make one.
     #[error(
         "cannot keep pages of swap at {path}: no file may be larger than {limit} (RLIMIT_FSIZE: `ulimit -f`, as a service LimitFSIZE=), and the stage takes {needed}; raise the limit or lower `dirty_max`"
     )]
@@ -66,7 +66,7 @@ pub enum KeeperError {
         /// The stage's size.
         needed: Bytes,
     },
-    /// Another daemon has it.
+    /// Another daemon has the stage.
     #[error(
         "the pages of swap at {0} are in use by another daemon: stop it, or give this one another --admin"
     )]
@@ -74,14 +74,14 @@ pub enum KeeperError {
 }
 
 impl KeeperError {
-    /// The system refused, at the keeper's socket.
+    /// An error of the system at the keeper's socket.
     pub(in super::super) fn at(socket: &Path, source: io::Error) -> KeeperError {
         let path = socket.to_owned();
         KeeperError::System { path, source }
     }
 
-    /// There is no new stage with so many slots.
-    fn made(socket: &Path, slots: u32, source: io::Error) -> KeeperError {
+    /// The error that no new stage with this many slots can be made.
+    fn creation_error(socket: &Path, slots: u32, source: io::Error) -> KeeperError {
         let limit = getrlimit(Resource::Fsize).current;
         match (source.kind(), limit) {
             (io::ErrorKind::FileTooLarge, Some(limit)) => KeeperError::FileSize {
@@ -94,42 +94,42 @@ impl KeeperError {
     }
 }
 
-/// How often it is looked whether something has come to be.
+/// How often a wait checks whether its condition has come true.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How often it is looked whether a keeper is found, and how long to wait before another try at one.
+/// How often the follower checks that a keeper is found, and how long it waits before it tries another.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A stage's memfd, and its keeper's socket.
 #[derive(Debug)]
-pub(in super::super) struct Kept {
+pub(in super::super) struct KeptMemfd {
     socket: PathBuf,
     file: File,
-    orders: Arc<Orders>,
-    /// Who sees to it that there is always a keeper.
+    control: Arc<KeeperControl>,
+    /// The thread that makes sure that there is always a keeper.
     follower: Option<JoinHandle<()>>,
 }
 
-/// What is wanted of a keeper, and how it goes.
+/// What is wanted of a keeper, and its state.
 #[derive(Debug)]
-struct Orders {
-    /// One that ends is not followed by another.
+struct KeeperControl {
+    /// The follower starts no other keeper when this one ends.
     is_last: AtomicBool,
-    /// It is to end.
+    /// The keeper is to end.
     is_over: AtomicBool,
-    /// No later daemon would find the pages: there is no keeper, or another's is in its place.
+    /// No later daemon would find the pages: there is no keeper, or another process's socket is in its place.
     is_lost: Arc<AtomicBool>,
-    /// Has the follower see what is wanted.
-    bell: Bell,
+    /// Wakes the follower, so that it sees what is wanted.
+    event_fd: EventFd,
 }
 
-impl Orders {
-    fn new() -> io::Result<Orders> {
-        Ok(Orders {
+impl KeeperControl {
+    fn new() -> io::Result<KeeperControl> {
+        Ok(KeeperControl {
             is_last: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             is_lost: Arc::default(),
-            bell: Bell::new()?,
+            event_fd: EventFd::new()?,
         })
     }
 
@@ -141,53 +141,60 @@ impl Orders {
         self.is_over.load(Ordering::Acquire)
     }
 
-    fn note_lost(&self, is_lost: bool) {
-        self.is_lost.store(is_lost, Ordering::Release);
+    fn mark_lost(&self) {
+        self.is_lost.store(true, Ordering::Release);
+    }
+
+    fn mark_found(&self) {
+        self.is_lost.store(false, Ordering::Release);
     }
 }
 
 /// The keeper stays, for the next daemon.
-impl Drop for Kept {
+impl Drop for KeptMemfd {
     fn drop(&mut self) {
-        self.orders.is_last.store(true, Ordering::Release);
-        self.orders.bell.ring();
+        self.control.is_last.store(true, Ordering::Release);
+        self.control.event_fd.notify();
     }
 }
 
 /// A keeper that answered.
-struct Keeper {
+struct KeeperProcess {
     memfd: OwnedFd,
     pid: Pid,
     process: OwnedFd,
 }
 
-impl Kept {
-    /// The memfd that the keeper at `socket` has; where there is none, a new one with so many slots and a keeper for
-    /// it, this program as `sublet keep SOCKET`.
-    pub(in super::super) fn take(socket: &Path, slots: u32) -> Result<Kept, KeeperError> {
-        match Kept::find(socket)? {
+impl KeptMemfd {
+    /// The memfd that the keeper at `socket` has. If there is none, makes a new memfd with this many slots and a keeper
+    /// for it: this program as `sublet keep SOCKET`.
+    pub(in super::super) fn find_or_start(
+        socket: &Path,
+        slots: u32,
+    ) -> Result<KeptMemfd, KeeperError> {
+        match KeptMemfd::find(socket)? {
             Some(kept) => Ok(kept),
             None => {
-                let keeper = make(socket, slots);
-                let made = |source| KeeperError::made(socket, slots, source);
-                Kept::of(socket, keeper.map_err(made)?)
+                let keeper = start_with_new_memfd(socket, slots);
+                let made = |source| KeeperError::creation_error(socket, slots, source);
+                KeptMemfd::of(socket, keeper.map_err(made)?)
             }
         }
     }
 
     /// The memfd that the keeper at `socket` has, if there is one.
-    pub(in super::super) fn find(socket: &Path) -> Result<Option<Kept>, KeeperError> {
-        match ask_for(socket) {
-            Ok(keeper) => Kept::of(socket, keeper).map(Some),
-            Err(error) if is_nobody(&error) => Ok(None),
+    pub(in super::super) fn find(socket: &Path) -> Result<Option<KeptMemfd>, KeeperError> {
+        match request_memfd(socket) {
+            Ok(keeper) => KeptMemfd::of(socket, keeper).map(Some),
+            Err(error) if is_absent(&error) => Ok(None),
             Err(source) => Err(KeeperError::at(socket, source)),
         }
     }
 
-    /// Takes over what a keeper has, and sees to it that there is always one.
-    fn of(socket: &Path, keeper: Keeper) -> Result<Kept, KeeperError> {
+    /// Takes over what a keeper has, and makes sure that there is always a keeper.
+    fn of(socket: &Path, keeper: KeeperProcess) -> Result<KeptMemfd, KeeperError> {
         let failed = |source| KeeperError::at(socket, source);
-        // Opened anew, so that the lock is this process's.
+        // Opened anew, so that this process owns the lock.
         let path = format!("/proc/self/fd/{}", keeper.memfd.as_raw_fd());
         let file = OpenOptions::new()
             .read(true)
@@ -197,16 +204,16 @@ impl Kept {
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(KeeperError::InUse(socket.to_owned()));
         }
-        let mut kept = Kept {
+        let mut kept = KeptMemfd {
             socket: socket.to_owned(),
             file,
-            orders: Arc::new(Orders::new().map_err(failed)?),
+            control: Arc::new(KeeperControl::new().map_err(failed)?),
             follower: None,
         };
-        let (socket, orders) = (socket.to_owned(), Arc::clone(&kept.orders));
+        let (socket, control) = (socket.to_owned(), Arc::clone(&kept.control));
         let follower = std::thread::Builder::new()
             .name("keeper".into())
-            .spawn(move || follow(&socket, keeper, &orders))
+            .spawn(move || supervise(&socket, keeper, &control))
             .map_err(failed)?;
         kept.follower = Some(follower);
         Ok(kept)
@@ -217,15 +224,15 @@ impl Kept {
         self.file.try_clone()
     }
 
-    /// Whether no later daemon would find the pages, from now on.
+    /// Whether no later daemon would find the pages, kept up to date.
     pub(in super::super) fn is_lost(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.orders.is_lost)
+        Arc::clone(&self.control.is_lost)
     }
 
-    /// Waits, not for long, until the next daemon can find the pages. Says whether it can.
+    /// Waits a short time until the next daemon can find the pages. Returns whether it can.
     pub(in super::super) fn is_found(&self) -> bool {
         let until = Instant::now() + PATIENCE;
-        while self.orders.is_lost.load(Ordering::Acquire) || !self.socket.exists() {
+        while self.control.is_lost.load(Ordering::Acquire) || !self.socket.exists() {
             if Instant::now() > until {
                 return false;
             }
@@ -234,17 +241,18 @@ impl Kept {
         true
     }
 
-    /// Nothing is left to keep. The socket is free when this returns, unless it is another's.
+    /// Ends the keeper, because nothing is left to keep. The socket is free when this returns, unless it is another
+    /// process's.
     pub(in super::super) fn end(mut self) {
-        self.orders.is_over.store(true, Ordering::Release);
-        self.orders.bell.ring();
+        self.control.is_over.store(true, Ordering::Release);
+        self.control.event_fd.notify();
         let Some(follower) = self.follower.take() else {
             return;
         };
         let until = Instant::now() + 3 * PATIENCE;
         while !follower.is_finished() {
             if Instant::now() > until {
-                tracing::error!(socket = %self.socket.display(), "the keeper of swap pages does not end, and is left alone: it has none any more");
+                tracing::error!(socket = %self.socket.display(), "the keeper of swap pages does not end; it has no pages any more and is left alone");
                 return;
             }
             std::thread::sleep(LOOK);
@@ -252,108 +260,114 @@ impl Kept {
     }
 }
 
-fn is_nobody(error: &io::Error) -> bool {
+fn is_absent(error: &io::Error) -> bool {
     let nobody = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
     nobody.contains(&error.kind())
 }
 
-/// What befell a keeper.
+/// What happened to a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum KeeperChange {
     Ended,
-    /// Nobody finds it: its socket's file was removed.
+    /// Nobody finds the keeper: the file of its socket was removed.
     Hidden,
-    /// Another process's socket is in the place of its own.
+    /// Another process's socket is in the place of the keeper's.
     Displaced,
     /// Something is wanted.
-    Called,
+    Requested,
 }
 
-/// Sees to it that there is always a keeper that the next daemon finds, until that is not wanted any more. One that is ended
-/// is followed by another, which has the same pages; so is one whose socket was removed.
-fn follow(socket: &Path, mut keeper: Keeper, orders: &Orders) {
+/// Makes sure that there is always a keeper that the next daemon finds, until nobody wants one any more. If a keeper
+/// ends, or its socket is removed, another keeper with the same pages follows it.
+fn supervise(socket: &Path, mut keeper: KeeperProcess, control: &KeeperControl) {
     let mut is_told = false;
     loop {
-        let seen = match see(socket, &keeper, orders) {
+        let seen = match wait_for_change(socket, &keeper, control) {
             Ok(seen) => seen,
             Err(error) => {
-                tracing::warn!(%error, "nobody sees whether the keeper of swap pages lives");
-                orders.note_lost(true);
+                tracing::warn!(%error, "the daemon cannot see whether the keeper of swap pages is alive");
+                control.mark_lost();
                 return;
             }
         };
-        if orders.is_over() {
+        if control.is_over() {
             return end(socket, &keeper);
         }
-        if orders.is_last() {
+        if control.is_last() {
             return;
         }
         match seen {
-            Seen::Called => continue,
-            Seen::Displaced => {
-                orders.note_lost(true);
+            KeeperChange::Requested => continue,
+            KeeperChange::Displaced => {
+                control.mark_lost();
                 if !std::mem::replace(&mut is_told, true) {
-                    tracing::error!(socket = %socket.display(), "another process listens where the keeper of swap pages did: no later start finds them, and swap is written through");
+                    tracing::error!(socket = %socket.display(), "another process listens where the keeper of swap pages did: no later start finds the pages, and swap is written through");
                 }
-                let _ = orders.bell.wait(Some(PAUSE));
+                let _ = control.event_fd.wait(Some(PAUSE));
                 continue;
             }
-            Seen::Ended => {
+            KeeperChange::Ended => {
                 tracing::error!(pid = %keeper.pid, "the keeper of swap pages was ended; another takes its place");
             }
-            Seen::Hidden => {
+            KeeperChange::Hidden => {
                 tracing::error!(pid = %keeper.pid, socket = %socket.display(), "the socket of the keeper of swap pages was removed; another keeper takes its place");
             }
         }
-        orders.note_lost(true);
+        control.mark_lost();
         match start(socket, &keeper.memfd) {
             Ok(next) => {
                 let before = std::mem::replace(&mut keeper, next);
                 is_told = false;
-                orders.note_lost(false);
+                control.mark_found();
                 kill(&before);
             }
             Err(error) => {
-                tracing::error!(%error, "nobody keeps pages of swap while this daemon is away, and swap is written through: there is no keeper for them");
-                let _ = orders.bell.wait(Some(PAUSE));
+                tracing::error!(%error, "there is no keeper for pages of swap: nothing keeps them while this daemon is away, and swap is written through");
+                let _ = control.event_fd.wait(Some(PAUSE));
             }
         }
     }
 }
 
-/// Waits until something befell a keeper, or is wanted.
-fn see(socket: &Path, keeper: &Keeper, orders: &Orders) -> io::Result<Seen> {
+/// Waits until something happens to a keeper, or is wanted of it.
+fn wait_for_change(
+    socket: &Path,
+    keeper: &KeeperProcess,
+    control: &KeeperControl,
+) -> io::Result<KeeperChange> {
     let mine = fs::symlink_metadata(socket).ok().map(|file| file.ino());
     loop {
-        if has_ended(keeper, Some(&orders.bell))? {
+        if has_ended(keeper, Some(&control.event_fd))? {
             reap(keeper);
-            return Ok(Seen::Ended);
+            return Ok(KeeperChange::Ended);
         }
-        if orders.is_over() || orders.is_last() {
-            return Ok(Seen::Called);
+        if control.is_over() || control.is_last() {
+            return Ok(KeeperChange::Requested);
         }
         match fs::symlink_metadata(socket) {
             Ok(file) if Some(file.ino()) == mine => {}
-            Ok(_) => return Ok(Seen::Displaced),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Seen::Hidden),
+            Ok(_) => return Ok(KeeperChange::Displaced),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(KeeperChange::Hidden);
+            }
             Err(_) => {}
         }
     }
 }
 
 /// Asks a keeper to end, and waits until its socket is gone.
-fn ask_to_end(socket: &Path) -> io::Result<()> {
+fn request_end(socket: &Path) -> io::Result<()> {
     let mut keeper = UnixStream::connect(socket)?;
     keeper.set_read_timeout(Some(PATIENCE))?;
     keeper.write_all(&[END])?;
     keeper.read(&mut [0]).map(|_| ())
 }
 
-/// Waits a moment for a keeper's end, or until the bell rings. Says whether it has ended.
-fn has_ended(keeper: &Keeper, bell: Option<&Bell>) -> io::Result<bool> {
+/// Waits a moment for a keeper's end, or until the event descriptor is notified. Returns whether the keeper has ended.
+fn has_ended(keeper: &KeeperProcess, event_fd: Option<&EventFd>) -> io::Result<bool> {
     let pause = Timespec::try_from(PAUSE).ok();
     let ended = PollFd::new(&keeper.process, PollFlags::IN);
-    let rung = bell.map(|bell| PollFd::new(bell, PollFlags::IN));
+    let rung = event_fd.map(|event_fd| PollFd::new(event_fd, PollFlags::IN));
     let (count, rung) = (1 + rung.iter().count(), rung.unwrap_or(ended.clone()));
     let mut fds = [ended, rung];
     match poll(&mut fds[..count], pause.as_ref()) {
@@ -362,26 +376,27 @@ fn has_ended(keeper: &Keeper, bell: Option<&Bell>) -> io::Result<bool> {
     }
 }
 
-/// Somebody else's child is not ours to wait for.
-fn reap(keeper: &Keeper) {
+/// Only our own child can be waited for. Another process's child is left alone.
+fn reap(keeper: &KeeperProcess) {
     let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
     let _ = waitid(WaitId::PidFd(keeper.process.as_fd()), how);
 }
 
-/// Has a keeper end: by its word where it is found at its socket, which is removed then, and else by the kernel's.
-fn end(socket: &Path, keeper: &Keeper) {
-    let asked = ask_for(socket).and_then(|found| match found.pid == keeper.pid {
-        true => ask_to_end(socket),
+/// Ends a keeper. If it is found at its socket, it is asked to end and its socket is removed. Otherwise the kernel
+/// kills it.
+fn end(socket: &Path, keeper: &KeeperProcess) {
+    let asked = request_memfd(socket).and_then(|found| match found.pid == keeper.pid {
+        true => request_end(socket),
         false => Err(io::Error::other("another process listens there")),
     });
     if let Err(error) = asked {
-        tracing::warn!(pid = %keeper.pid, socket = %socket.display(), %error, "the keeper of swap pages is not found at its socket, and is ended without it");
+        tracing::warn!(pid = %keeper.pid, socket = %socket.display(), %error, "the keeper of swap pages is not at its socket; the daemon kills it");
     }
     kill(keeper);
 }
 
-/// A keeper that has ended already stays so.
-fn kill(keeper: &Keeper) {
+/// Kills a keeper. A keeper that has ended stays so.
+fn kill(keeper: &KeeperProcess) {
     let _ = pidfd_send_signal(&keeper.process, Signal::KILL);
     let until = Instant::now() + PATIENCE;
     while !has_ended(keeper, None).unwrap_or(true) && Instant::now() < until {}
@@ -389,7 +404,7 @@ fn kill(keeper: &Keeper) {
 }
 
 /// Asks a keeper for what it keeps.
-fn ask_for(socket: &Path) -> io::Result<Keeper> {
+fn request_memfd(socket: &Path) -> io::Result<KeeperProcess> {
     let mut keeper = UnixStream::connect(socket)?;
     keeper.set_read_timeout(Some(PATIENCE))?;
     let peer = rustix::net::sockopt::socket_peercred(&keeper)?;
@@ -412,7 +427,7 @@ fn ask_for(socket: &Path) -> io::Result<Keeper> {
     });
     let given = rights.ok_or_else(|| io::Error::other("the keeper of swap pages gave nothing"))?;
     match rustix::fs::fcntl_get_seals(&given)?.contains(SealFlags::SHRINK | SealFlags::GROW) {
-        true => Ok(Keeper {
+        true => Ok(KeeperProcess {
             memfd: given,
             pid: peer.pid,
             process: pidfd_open(peer.pid, PidfdFlags::empty())?,
@@ -424,7 +439,7 @@ fn ask_for(socket: &Path) -> io::Result<Keeper> {
 }
 
 /// A new memfd, and a keeper for it.
-fn make(socket: &Path, slots: u32) -> io::Result<Keeper> {
+fn start_with_new_memfd(socket: &Path, slots: u32) -> io::Result<KeeperProcess> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = File::from(memfd_create("sublet-stage", flags)?);
     memfd.set_len(file_bytes(slots))?;
@@ -433,9 +448,9 @@ fn make(socket: &Path, slots: u32) -> io::Result<Keeper> {
     start(socket, &OwnedFd::from(memfd))
 }
 
-/// Starts a keeper for a memfd, and waits until it answers. One that does not is gone when this returns.
-fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Keeper> {
-    // In a group of its own: what ends the daemon, be it Ctrl-C, does not end the keeper.
+/// Starts a keeper for a memfd, and waits until it answers. A keeper that does not answer is gone when this returns.
+fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<KeeperProcess> {
+    // In a process group of its own, so that what ends the daemon (Ctrl-C, too) does not end the keeper.
     let mut child = Command::new(THIS_PROGRAM)
         .arg0("sublet")
         .arg("keep")
@@ -445,7 +460,7 @@ fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Keeper> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    let answer = answer_of(socket, &mut child);
+    let answer = wait_for_answer(socket, &mut child);
     match answer {
         Ok(keeper) if keeper.pid == Pid::from_child(&child) => Ok(keeper),
         answer => {
@@ -456,11 +471,11 @@ fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Keeper> {
     }
 }
 
-/// Waits until a keeper answers; not for one that has ended.
-fn answer_of(socket: &Path, child: &mut Child) -> io::Result<Keeper> {
+/// Waits until a keeper answers. Stops waiting if the keeper has ended.
+fn wait_for_answer(socket: &Path, child: &mut Child) -> io::Result<KeeperProcess> {
     let until = Instant::now() + PATIENCE;
     loop {
-        match ask_for(socket) {
+        match request_memfd(socket) {
             Ok(keeper) => return Ok(keeper),
             Err(error) if Instant::now() > until => return Err(error),
             Err(error) => match child.try_wait()? {
@@ -473,15 +488,16 @@ fn answer_of(socket: &Path, child: &mut Child) -> io::Result<Keeper> {
     }
 }
 
-/// The keeper's life: `sublet keep SOCKET`, with the memfd as standard input.
+/// The keeper process: `sublet keep SOCKET`, with the memfd as standard input.
 ///
 /// # Errors
 ///
 /// There is no standard input, or the socket is taken.
-pub fn keep(socket: &Path) -> io::Result<()> {
-    // It was started by a name that says nothing (`exe`).
+pub fn run_keeper(socket: &Path) -> io::Result<()> {
+    // The name under which it was started (`exe`) says nothing.
     rustix::thread::set_name(c"sublet-keep")?;
-    // The kernel hangs up on a group that is stopped when its last parent dies: just when it is needed.
+    // If a group is stopped when its last parent dies, the kernel sends it SIGHUP. That is just when the keeper is
+    // needed.
     signal_hook::flag::register(SIGHUP, Arc::default())?;
     let kept = io::stdin().as_fd().try_clone_to_owned()?;
     if fs::symlink_metadata(socket).is_ok_and(|there| there.file_type().is_socket()) {
@@ -495,18 +511,18 @@ pub fn keep(socket: &Path) -> io::Result<()> {
     loop {
         let visitor = listener.accept().map(|(visitor, _)| visitor);
         let Ok(mut visitor) = visitor else {
-            // No descriptor or no memory for it: later, perhaps.
+            // There is no descriptor or no memory for it. Try again later.
             std::thread::sleep(PAUSE);
             continue;
         };
-        if attend(&mut visitor, &kept).unwrap_or(false) {
+        if serve_visitor(&mut visitor, &kept).unwrap_or(false) {
             break fs::remove_file(socket);
         }
     }
 }
 
-/// Does what a visitor wants. Says whether that was to end.
-fn attend(visitor: &mut UnixStream, kept: &OwnedFd) -> io::Result<bool> {
+/// Does what a visitor wants. Returns whether the visitor asked the keeper to end.
+fn serve_visitor(visitor: &mut UnixStream, kept: &OwnedFd) -> io::Result<bool> {
     visitor.set_read_timeout(Some(PATIENCE))?;
     let peer = rustix::net::sockopt::socket_peercred(&*visitor)?;
     if peer.uid != rustix::process::geteuid() {

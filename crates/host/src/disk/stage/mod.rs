@@ -1,12 +1,12 @@
 //! The stage: pages of swap that were acknowledged and have no copy on disk yet.
 //!
-//! They stand in one memfd of fixed size, which somebody else keeps open (`keeper`), so that a daemon that is killed
-//! loses none of them: the next one reads the stage and goes on. A page is never written over in place. Its slot
-//! is written first, then the head, whose last word makes it count; then the older slot is given up.
+//! The pages are in one memfd of fixed size. A keeper process holds it open (`keeper`), so that a daemon that is killed
+//! loses no page. The next daemon reads the stage and goes on. The stage never overwrites a page in place. It writes
+//! the slot first and then the head, whose last word makes the page count. Then it gives the older slot up.
 
-mod head;
 mod keeper;
-mod pledge;
+mod layout;
+mod stage_notes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -20,99 +20,99 @@ use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, memfd_create};
 use sublet_types::{Bytes, DiskName, PAGE_BYTES};
 
-pub(super) use self::head::Preface;
-use self::head::{HEAD_BYTES, Head, PREFACE_BYTES, file_bytes, head_place, pages_from};
-pub(super) use self::keeper::Kept;
-pub use self::keeper::{KeeperError, keep};
-pub(super) use self::pledge::{Pledge, Pledges, StageId};
+pub(super) use self::keeper::KeptMemfd;
+pub use self::keeper::{KeeperError, run_keeper};
+pub(super) use self::layout::Preface;
+use self::layout::{HEAD_BYTES, PREFACE_BYTES, SlotHead, file_bytes, head_offset, pages_from};
+pub(super) use self::stage_notes::{StageId, StageNote, StageNotes};
 
-/// A disk that is not alone has at most so many pages for each slot that is free: one that takes all it can leaves a fifth,
-/// of which the next leaves a fifth again.
+/// A disk that is not alone has at most this many pages per free slot. So a disk that takes all it can leaves a fifth
+/// free, and the next leaves a fifth of that.
 const PAGES_PER_FREE_SLOT: u64 = 4;
 
-/// A disk's number on the stage. No other ever has it while the daemon runs.
+/// A disk's number on the stage. No other disk has it while the daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct StageDisk(u32);
+pub(super) struct StageDiskId(u32);
 
-/// A page on the stage, as it was when somebody looked.
+/// A page on the stage, as it was when a caller read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Staged {
+pub(super) struct StagedPage {
     pub(super) page: u64,
     sequence: u64,
 }
 
-/// There is no free slot.
+/// The stage did not take a page: no slot is free, the disk is unknown, or the write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct StageRefused;
 
 /// The stage.
 pub(super) struct Stage {
     id: StageId,
     file: File,
     slots: u32,
-    index: Mutex<Index>,
-    /// Keeps it off the host's swap. Never touched.
+    index: Mutex<StageIndex>,
+    /// Keeps the stage off the host's swap. Nothing touches this mapping.
     locked: Option<MmapRaw>,
-    /// No later daemon would find it.
+    /// No later daemon would find the stage.
     is_lost: Arc<AtomicBool>,
-    /// Why nobody could make one that takes pages.
+    /// Why no stage that takes pages could be made.
     none_for: Option<KeeperError>,
 }
 
-struct Index {
-    disks: BTreeMap<StageDisk, Known>,
+struct StageIndex {
+    disks: BTreeMap<StageDiskId, StageDiskEntry>,
     next: u32,
-    of_page: HashMap<(StageDisk, u64), u32>,
-    slots: Vec<Option<Occupied>>,
+    of_page: HashMap<(StageDiskId, u64), u32>,
+    slots: Vec<Option<OccupiedSlot>>,
     free: Vec<u32>,
     sequence: u64,
 }
 
-/// A disk that has pages there, or may put some.
-struct Known {
+/// A disk that has pages on the stage, or may put some.
+struct StageDiskEntry {
     /// Its name, and the mark of its backing.
     whose: (DiskName, u64),
     pages: u64,
-    /// How many serve it.
+    /// How many callers serve the disk.
     users: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Occupied {
-    disk: StageDisk,
+struct OccupiedSlot {
+    disk: StageDiskId,
     page: u64,
     sequence: u64,
 }
 
 impl Stage {
-    /// Bytes of a stage with so many slots.
+    /// Bytes of a stage with this many slots.
     pub(super) fn file_bytes(slots: u32) -> u64 {
         file_bytes(slots)
     }
 
-    /// Slots of a stage that may take so much memory.
+    /// Slots of a stage that may take this much memory.
     pub(super) fn slots_within(dirty_max: Bytes) -> u32 {
         let slots = dirty_max.0.saturating_sub(PREFACE_BYTES) / (PAGE_BYTES + HEAD_BYTES as u64);
         u32::try_from(slots).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Opens a stage, with every page that counts in it. Of a page that stands twice the newer counts.
+    /// Opens a stage with every page that counts in it. If a page is there twice, the newer one counts.
     ///
     /// # Errors
     ///
-    /// The memfd cannot be read, or is no stage of this version.
+    /// The memfd cannot be read, or is not a stage of this version.
     #[cfg(test)]
     pub(super) fn open(file: File) -> io::Result<Stage> {
         Stage::kept(file, Arc::default())
     }
 
-    /// A stage that takes no page, since none that does could be made: whoever uses it writes through.
+    /// A stage that takes no page, because no other could be made. Its users write through.
     pub(super) fn none(why: KeeperError) -> io::Result<Stage> {
         let file = File::from(memfd_create("sublet-no-stage", MemfdFlags::CLOEXEC)?);
         Ok(Stage {
             id: StageId::new(file.metadata()?.ino())?,
             slots: 0,
-            index: Mutex::new(Index::of(0)),
+            index: Mutex::new(StageIndex::of(0)),
             locked: None,
             is_lost: Arc::new(AtomicBool::new(true)),
             none_for: Some(why),
@@ -120,39 +120,39 @@ impl Stage {
         })
     }
 
-    /// Why there is none that takes pages, if that is so.
+    /// Why there is no stage that takes pages, if there is none.
     pub(super) fn none_for(&self) -> Option<&KeeperError> {
         self.none_for.as_ref()
     }
 
-    /// Opens a stage that somebody keeps, until `is_lost` says otherwise; like that.
+    /// Opens a stage that a keeper holds, until `is_lost` says otherwise. Everything else is as for `open`.
     pub(super) fn kept(file: File, is_lost: Arc<AtomicBool>) -> io::Result<Stage> {
         let slots = Preface::read(&file)?.slots;
         let stage = Stage {
             id: StageId::new(file.metadata()?.ino())?,
             slots,
-            index: Mutex::new(Index::of(slots)),
+            index: Mutex::new(StageIndex::of(slots)),
             locked: lock_in_memory(&file),
             is_lost,
             none_for: None,
             file,
         };
-        stage.adopt()?;
+        stage.recover()?;
         Ok(stage)
     }
 
     /// Reads what an earlier daemon left.
-    fn adopt(&self) -> io::Result<()> {
+    fn recover(&self) -> io::Result<()> {
         let mut page = vec![0; PAGE_BYTES as usize];
         for slot in (0..self.slots).rev() {
-            let Some(head) = Head::read(&self.file, slot)? else {
+            let Some(head) = SlotHead::read(&self.file, slot)? else {
                 self.index.lock().free.push(slot);
                 continue;
             };
             self.file.read_exact_at(&mut page, self.place(slot))?;
-            if !head.is_of(&page) {
-                tracing::error!(disk = %head.disk, page = head.page, "a page of swap in the stage is damaged; it is lost");
-                self.clear(slot);
+            if !head.matches(&page) {
+                tracing::error!(disk = %head.disk, page = head.page, "a page of swap in the stage is damaged and lost");
+                self.clear_head(slot);
                 self.index.lock().free.push(slot);
                 continue;
             }
@@ -162,8 +162,8 @@ impl Stage {
         Ok(())
     }
 
-    /// A disk's number, for who serves it; the same for the same name and backing.
-    pub(super) fn enter(&self, name: &DiskName, mark: u64) -> StageDisk {
+    /// A disk's number, for a caller that serves it. The same name and backing get the same number.
+    pub(super) fn register(&self, name: &DiskName, mark: u64) -> StageDiskId {
         let mut index = self.index.lock();
         let disk = index.number(name, mark);
         if let Some(known) = index.disks.get_mut(&disk) {
@@ -172,96 +172,102 @@ impl Stage {
         disk
     }
 
-    /// One who served a disk does so no more. Without pages and users its number is nobody's.
-    pub(super) fn leave(&self, disk: StageDisk) {
+    /// Call this when a caller no longer serves a disk. A number without pages and users is free.
+    pub(super) fn unregister(&self, disk: StageDiskId) {
         let mut index = self.index.lock();
         if let Some(known) = index.disks.get_mut(&disk) {
             known.users -= 1;
         }
-        index.count(disk, |pages| pages);
+        index.update_count(disk, |pages| pages);
     }
 
-    /// Puts a page. When this returns well the page outlives this process.
-    pub(super) fn put(&self, disk: StageDisk, page: u64, bytes: &[u8]) -> Result<(), Full> {
+    /// Puts a page. After `Ok` the page outlives this process.
+    pub(super) fn put(
+        &self,
+        disk: StageDiskId,
+        page: u64,
+        bytes: &[u8],
+    ) -> Result<(), StageRefused> {
         let mut index = self.index.lock();
         let sequence = index.sequence + 1;
-        let known = index.disks.get(&disk).ok_or(Full)?;
+        let known = index.disks.get(&disk).ok_or(StageRefused)?;
         let is_there = index.of_page.contains_key(&(disk, page));
-        if !is_there && !index.has_place_for(known) {
-            return Err(Full);
+        if !is_there && !index.has_room_for(known) {
+            return Err(StageRefused);
         }
-        let head = Head::bytes(&known.whose, page, sequence, bytes);
-        let slot = index.free.pop().ok_or(Full)?;
+        let head = SlotHead::bytes(&known.whose, page, sequence, bytes);
+        let slot = index.free.pop().ok_or(StageRefused)?;
         index.sequence = sequence;
         drop(index);
         let written = self
             .file
             .write_all_at(bytes, self.place(slot))
-            .and_then(|()| self.file.write_all_at(&head, head_place(slot)));
+            .and_then(|()| self.file.write_all_at(&head, head_offset(slot)));
         match written {
             Ok(()) => {
                 self.publish(disk, page, sequence, slot);
                 Ok(())
             }
             Err(error) => {
-                // The kernel has no memory for it: then the backing takes the page.
+                // The kernel has no memory for the page, so the backing takes it.
                 tracing::debug!(%error, "the stage cannot be written to");
-                self.clear(slot);
+                self.clear_head(slot);
                 self.index.lock().free.push(slot);
-                Err(Full)
+                Err(StageRefused)
             }
         }
     }
 
-    /// Enters a written slot; of two of one page the newer stays.
-    fn publish(&self, disk: StageDisk, page: u64, sequence: u64, slot: u32) {
+    /// Enters a written slot. If two slots hold one page, the newer stays.
+    fn publish(&self, disk: StageDiskId, page: u64, sequence: u64, slot: u32) {
         let mut index = self.index.lock();
         index.sequence = index.sequence.max(sequence);
         let before = index.of_page.get(&(disk, page)).copied();
         let newer = before.and_then(|before| index.slots[before as usize]);
         let has_left = !index.disks.contains_key(&disk);
         if has_left || newer.is_some_and(|newer| newer.sequence > sequence) {
-            self.give_up(&mut index, slot);
+            self.free_slot(&mut index, slot);
             return;
         }
-        index.slots[slot as usize] = Some(Occupied {
+        index.slots[slot as usize] = Some(OccupiedSlot {
             disk,
             page,
             sequence,
         });
         index.of_page.insert((disk, page), slot);
         match before {
-            Some(before) => self.give_up(&mut index, before),
-            None => index.count(disk, |pages| pages + 1),
+            Some(before) => self.free_slot(&mut index, before),
+            None => index.update_count(disk, |pages| pages + 1),
         }
     }
 
-    fn give_up(&self, index: &mut Index, slot: u32) {
-        self.clear(slot);
+    fn free_slot(&self, index: &mut StageIndex, slot: u32) {
+        self.clear_head(slot);
         index.slots[slot as usize] = None;
         index.free.push(slot);
     }
 
-    /// The slot counts no more.
-    fn clear(&self, slot: u32) {
-        // A memfd refuses this only where it has no memory for the page, and then nothing stands there.
-        let _ = self.file.write_all_at(&Head::NONE, head_place(slot));
+    /// Marks a slot as not counting.
+    fn clear_head(&self, slot: u32) {
+        // A memfd refuses this only if it has no memory for the page. Then nothing is there.
+        let _ = self.file.write_all_at(&SlotHead::NONE, head_offset(slot));
     }
 
-    /// Reads a page; says whether it is there.
+    /// Reads a page. Returns whether it is there.
     ///
     /// # Errors
     ///
-    /// It is there and cannot be read: what the backing has is older.
-    pub(super) fn read(&self, disk: StageDisk, page: u64, into: &mut [u8]) -> io::Result<bool> {
+    /// The page is there and cannot be read. What the backing has is older.
+    pub(super) fn read(&self, disk: StageDiskId, page: u64, into: &mut [u8]) -> io::Result<bool> {
         self.read_if(disk, page, None, into)
     }
 
-    /// Reads a page; says whether it has not changed since somebody looked. Errors as for [`read`](Stage::read).
+    /// Reads a page. Returns whether it is unchanged since the caller read its entry. Errors are as for
+    /// [`read`](Stage::read).
     pub(super) fn read_same(
         &self,
-        disk: StageDisk,
-        staged: Staged,
+        disk: StageDiskId,
+        staged: StagedPage,
         into: &mut [u8],
     ) -> io::Result<bool> {
         self.read_if(disk, staged.page, Some(staged.sequence), into)
@@ -269,12 +275,12 @@ impl Stage {
 
     fn read_if(
         &self,
-        disk: StageDisk,
+        disk: StageDiskId,
         page: u64,
         same: Option<u64>,
         into: &mut [u8],
     ) -> io::Result<bool> {
-        // Locked, so that the slot is not given to another page meanwhile.
+        // The lock keeps the slot from another page meanwhile.
         let index = self.index.lock();
         let Some(slot) = index.of_page.get(&(disk, page)) else {
             return Ok(false);
@@ -289,16 +295,16 @@ impl Stage {
     }
 
     /// Whether a page is there.
-    pub(super) fn has(&self, disk: StageDisk, page: u64) -> bool {
+    pub(super) fn has(&self, disk: StageDiskId, page: u64) -> bool {
         self.index.lock().of_page.contains_key(&(disk, page))
     }
 
-    /// Removes a page, whatever it is.
-    pub(super) fn remove(&self, disk: StageDisk, page: u64) {
+    /// Removes a page, whatever its content.
+    pub(super) fn remove(&self, disk: StageDiskId, page: u64) {
         self.remove_if(disk, page, None);
     }
 
-    /// Removes all pages of the disks of a name, whatever their backing. Says how many there were.
+    /// Removes all pages of the disks of a name, whatever their backing. Returns how many there were.
     pub(super) fn remove_all(&self, name: &DiskName) -> u64 {
         let mut index = self.index.lock();
         let mut removed = 0;
@@ -309,20 +315,20 @@ impl Stage {
             let known = index.disks.get(&page.disk);
             if known.is_some_and(|known| known.whose.0 == *name) {
                 index.of_page.remove(&(page.disk, page.page));
-                index.count(page.disk, |pages| pages - 1);
-                self.give_up(&mut index, slot);
+                index.update_count(page.disk, |pages| pages - 1);
+                self.free_slot(&mut index, slot);
                 removed += 1;
             }
         }
         removed
     }
 
-    /// Removes a page that is on disk now, unless it has changed since.
-    pub(super) fn settle(&self, disk: StageDisk, staged: Staged) {
+    /// Removes a page that is on disk now, unless it has changed.
+    pub(super) fn remove_written(&self, disk: StageDiskId, staged: StagedPage) {
         self.remove_if(disk, staged.page, Some(staged.sequence));
     }
 
-    fn remove_if(&self, disk: StageDisk, page: u64, same: Option<u64>) {
+    fn remove_if(&self, disk: StageDiskId, page: u64, same: Option<u64>) {
         let mut index = self.index.lock();
         let Some(slot) = index.of_page.get(&(disk, page)).copied() else {
             return;
@@ -331,13 +337,18 @@ impl Stage {
         let is_same = |sequence| occupied.is_some_and(|occupied| occupied.sequence == sequence);
         if same.is_none_or(is_same) {
             index.of_page.remove(&(disk, page));
-            index.count(disk, |pages| pages - 1);
-            self.give_up(&mut index, slot);
+            index.update_count(disk, |pages| pages - 1);
+            self.free_slot(&mut index, slot);
         }
     }
 
-    /// Some of a disk's pages, in order, as many as fit into `found`; goes on behind `from` each time.
-    pub(super) fn some(&self, disk: StageDisk, from: &mut u32, found: &mut Vec<Staged>) {
+    /// Some of a disk's pages, in order, as many as fit into `found`. Each call continues after `from`.
+    pub(super) fn next_batch(
+        &self,
+        disk: StageDiskId,
+        from: &mut u32,
+        found: &mut Vec<StagedPage>,
+    ) {
         found.clear();
         let index = self.index.lock();
         for _ in 0..self.slots {
@@ -346,7 +357,7 @@ impl Stage {
             }
             *from = (*from + 1) % self.slots;
             match index.slots[*from as usize] {
-                Some(slot) if slot.disk == disk => found.push(Staged {
+                Some(slot) if slot.disk == disk => found.push(StagedPage {
                     page: slot.page,
                     sequence: slot.sequence,
                 }),
@@ -357,20 +368,20 @@ impl Stage {
         found.sort_unstable();
     }
 
-    /// A moment: what is put later has a higher one.
+    /// A moment. What is put later has a higher one.
     pub(super) fn now(&self) -> u64 {
         self.index.lock().sequence
     }
 
-    /// Whether a page of a disk is there that was put until a moment.
-    pub(super) fn has_before(&self, disk: StageDisk, moment: u64) -> bool {
+    /// Whether a page of a disk is there that was put before a moment.
+    pub(super) fn has_before(&self, disk: StageDiskId, moment: u64) -> bool {
         let index = self.index.lock();
         let mut pages = index.slots.iter().flatten();
         pages.any(|page| page.disk == disk && page.sequence <= moment)
     }
 
     /// Pages of a disk that are there.
-    pub(super) fn count(&self, disk: StageDisk) -> u64 {
+    pub(super) fn count(&self, disk: StageDiskId) -> u64 {
         let index = self.index.lock();
         index.disks.get(&disk).map_or(0, |known| known.pages)
     }
@@ -382,8 +393,8 @@ impl Stage {
         named.map(|(_, pages)| pages).sum()
     }
 
-    /// Pages that are there under a name, but for those of one of its disks.
-    pub(super) fn count_beside(&self, name: &DiskName, disk: Option<StageDisk>) -> u64 {
+    /// Pages that are there under a name, without those of one of its disks.
+    pub(super) fn count_beside(&self, name: &DiskName, disk: Option<StageDiskId>) -> u64 {
         let index = self.index.lock();
         let mut beside = 0;
         for (other, known) in &index.disks {
@@ -394,7 +405,7 @@ impl Stage {
         beside
     }
 
-    /// Whether more than half of it is taken.
+    /// Whether more than half of the stage is taken.
     pub(super) fn is_filling(&self) -> bool {
         self.index.lock().free.len() < self.slots as usize / 2
     }
@@ -421,7 +432,7 @@ impl Stage {
     }
 
     /// Pages of disks that nobody serves, by name.
-    pub(super) fn deserted(&self) -> BTreeMap<DiskName, u64> {
+    pub(super) fn unserved(&self) -> BTreeMap<DiskName, u64> {
         let index = self.index.lock();
         let mut deserted = BTreeMap::new();
         for known in index.disks.values().filter(|known| known.users == 0) {
@@ -430,22 +441,22 @@ impl Stage {
         deserted
     }
 
-    /// Whether no later daemon would find it, so that nothing on it outlives this one.
+    /// Whether no later daemon would find the stage. Nothing on it outlives this daemon then.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Whether all of it is in memory, taken or not.
+    /// Whether all of the stage is in memory, taken or not.
     pub(super) fn is_locked(&self) -> bool {
         self.locked.is_some()
     }
 
-    /// Which one it is.
+    /// The identity of the stage.
     pub(super) fn id(&self) -> &StageId {
         &self.id
     }
 
-    /// What it takes of the host's memory.
+    /// Memory of the host that the stage takes.
     pub(super) fn bytes(&self) -> Bytes {
         match self.none_for {
             Some(_) => Bytes::ZERO,
@@ -458,13 +469,13 @@ impl Stage {
     }
 }
 
-impl Index {
-    fn of(slots: u32) -> Index {
+impl StageIndex {
+    fn of(slots: u32) -> StageIndex {
         let slots = slots as usize;
-        Index {
+        StageIndex {
             disks: BTreeMap::new(),
             next: 0,
-            // Twice as many: what comes and goes is then tidied in place, and nothing is ever allocated.
+            // Twice as many: the map then tidies what comes and goes in place, and never allocates.
             of_page: HashMap::with_capacity(2 * slots),
             slots: vec![None; slots],
             free: Vec::with_capacity(slots),
@@ -472,25 +483,25 @@ impl Index {
         }
     }
 
-    /// Whether a disk may take one more slot: some are left to others, so that a backing that stands still stays one
-    /// disk's trouble.
-    fn has_place_for(&self, known: &Known) -> bool {
+    /// Whether a disk may take one more slot. Some slots are left to others, so that a backing that stands still
+    /// troubles only its own disk.
+    fn has_room_for(&self, known: &StageDiskEntry) -> bool {
         let is_alone = self.disks.len() == 1;
         is_alone || known.pages < PAGES_PER_FREE_SLOT * self.free.len() as u64
     }
 
-    fn number(&mut self, name: &DiskName, mark: u64) -> StageDisk {
+    fn number(&mut self, name: &DiskName, mark: u64) -> StageDiskId {
         let whose = (name.clone(), mark);
         let known = self.disks.iter().find(|(_, known)| known.whose == whose);
         if let Some((disk, _)) = known {
             return *disk;
         }
-        let disk = StageDisk(self.next);
+        let disk = StageDiskId(self.next);
         self.next += 1;
         let (pages, users) = (0, 0);
         self.disks.insert(
             disk,
-            Known {
+            StageDiskEntry {
                 whose,
                 pages,
                 users,
@@ -499,8 +510,8 @@ impl Index {
         disk
     }
 
-    /// Counts a disk's pages anew; one without pages and users is forgotten.
-    fn count(&mut self, disk: StageDisk, now: impl FnOnce(u64) -> u64) {
+    /// Counts a disk's pages again. A disk without pages and users is forgotten.
+    fn update_count(&mut self, disk: StageDiskId, now: impl FnOnce(u64) -> u64) {
         let Some(known) = self.disks.get_mut(&disk) else {
             return;
         };
@@ -511,7 +522,7 @@ impl Index {
     }
 }
 
-/// Swap that lands in the host's swap would help nobody.
+/// Swap that lands in the host's swap would help nobody, so the stage is locked.
 fn lock_in_memory(file: &File) -> Option<MmapRaw> {
     let mapped = MmapOptions::new().map_raw(file);
     let locked = mapped.and_then(|mapped| mapped.lock().map(|()| mapped));

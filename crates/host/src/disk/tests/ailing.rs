@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use rustix::fs::{SealFlags, fcntl_add_seals};
 
@@ -18,43 +19,40 @@ fn frail() -> (File, String) {
     (file, path)
 }
 
-/// Pages leave the stage before they are written, so that there is nothing to write: that says nothing of the backing.
+/// Pages leave the stage before they are written, so that there is nothing to write. That says nothing about the
+/// backing.
 #[test]
 fn a_backing_that_was_given_nothing_still_fails() {
     let (backing, path) = frail();
     let rig = Rig::new(DiskKind::Swap, |settings| settings.backing = Some(path));
-    let desk = rig.desk();
+    let handle = rig.handle();
     fcntl_add_seals(&backing, SealFlags::WRITE).expect("sealed");
-    rig.write(&*desk, 0, &[1; 4096]);
+    rig.write(&*handle, 0, &[1; 4096]);
     let disk = Arc::clone(&rig.open.as_ref().expect("open").disk);
     let swap = disk.swap.as_ref().expect("swap");
-    let until = Instant::now() + Duration::from_secs(20);
-    while !swap.is_failing() {
-        assert!(Instant::now() < until, "a sealed memfd takes no writes");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    // For longer than a backing that failed is left alone.
+    wait_until("a sealed memfd takes no writes", || swap.is_failing());
+    // This takes longer than a failed backing is left alone.
     for _ in 0..20 {
-        assert!(desk.trim(0, 4096));
+        assert!(handle.trim(0, 4096));
         assert_eq!(swap.dirty(), 0);
         std::thread::sleep(Duration::from_millis(100));
         assert!(swap.is_failing(), "nothing was written since");
         assert!(swap.put(0, &[2; 4096], || {}));
     }
-    assert!(desk.trim(0, 4096));
+    assert!(handle.trim(0, 4096));
 }
 
-/// A backing that answers too late to be waited for holds up nobody who gives up what it does not take.
+/// A backing that answers too late holds up no caller that gives up what it does not take.
 #[test]
 fn a_backing_that_hangs_is_left_alone() {
     let mut rig = Rig::new(DiskKind::Swap, |settings| {
-        settings.slow = Some(Slow {
+        settings.slow = Some(SlowBacking {
             latency: Duration::from_secs(10),
             bandwidth: None,
         });
     });
     let asked = Instant::now();
-    rig.write(&*rig.desk(), 0, &[1; 4096]);
+    rig.write(&*rig.handle(), 0, &[1; 4096]);
     let open = rig.open.take().expect("open");
     let disk = Arc::clone(&open.disk);
     let leaving = ServedDisk {
@@ -64,10 +62,10 @@ fn a_backing_that_hangs_is_left_alone() {
         is_leaving: AtomicBool::new(true),
     };
     let second = Duration::from_secs(1);
-    leaving.try_to_clear(second);
+    leaving.try_drain(second);
     let swap = disk.swap.as_ref().expect("swap");
     assert_eq!(swap.dirty(), 1, "the backing has not taken it");
-    // What is staged is gone, so that the next flush waits for the backing alone.
+    // What is staged is gone, so that the next flush waits only for the backing.
     assert!(
         rig.stage
             .as_ref()
@@ -75,7 +73,7 @@ fn a_backing_that_hangs_is_left_alone() {
             .remove_all(&rig.settings.name)
             == 1
     );
-    leaving.try_to_clear(second);
+    leaving.try_drain(second);
     leaving.end_within(second);
     let waited = asked.elapsed();
     assert!(
@@ -84,30 +82,31 @@ fn a_backing_that_hangs_is_left_alone() {
     );
 }
 
-/// A client lost its connection, and what it asked for there is still under way: what it asks over another comes after.
+/// A client lost its connection while its request is under way. What it asks over another connection comes after that
+/// request.
 #[test]
 fn what_is_asked_later_lasts_longer_than_what_takes_longer() {
     let rig = Rig::new(DiskKind::Swap, |settings| {
-        settings.slow = Some(Slow {
+        settings.slow = Some(SlowBacking {
             latency: Duration::from_millis(300),
             bandwidth: None,
         });
     });
-    let (desk, other) = (rig.desk(), rig.desk());
-    // More than is staged, so that it is the backing's to do.
-    let zeroes = Verb::Zero {
-        hole: true,
-        fast: false,
-        lasting: false,
-    };
+    let (handle, other) = (rig.handle(), rig.handle());
+    // More than the stage takes, so that the backing must do it.
+    let zeroes = DiskOperation::Zero(Zeroing {
+        hole: Hole::Allowed,
+        speed: ZeroSpeed::Any,
+        fua: Fua::Off,
+    });
     let earlier = rig.begin(zeroes, 0, 2 << 20, Buffer::default());
     rig.write(&*other, 20 * 4096, &[7; 4096]);
     assert!(earlier.try_recv().is_ok(), "it waits for what was earlier");
-    assert_eq!(rig.read(&*desk, 20 * 4096, 4096), [7; 4096]);
-    assert!(desk.write(21 * 4096, &[8; 4096], false), "as before");
+    assert_eq!(rig.read(&*handle, 20 * 4096, 4096), [7; 4096]);
+    assert!(handle.write(21 * 4096, &[8; 4096], Fua::Off), "as before");
 }
 
-/// A staged page that cannot be read is not had from the backing, which has an older one.
+/// A staged page that cannot be read is not read from the backing, which has an older one.
 #[test]
 fn a_staged_page_that_cannot_be_read_is_an_error() {
     let mut rig = Rig::new(DiskKind::Swap, |settings| {
@@ -120,28 +119,28 @@ fn a_staged_page_that_cannot_be_read_is_an_error() {
     let staged = memfd.try_clone().expect("cloned");
     rig.stage = Some(Arc::new(Stage::open(staged).expect("a stage")));
     rig.open();
-    let desk = rig.desk();
-    rig.write(&*desk, 0, &[1; 4096]);
+    let handle = rig.handle();
+    rig.write(&*handle, 0, &[1; 4096]);
     let disk = Arc::clone(&rig.open.as_ref().expect("open").disk);
     let worker = rig.backend.store.worker().expect("a worker");
-    let key = crate::disk::cover::key(disk.pool, 0);
+    let key = crate::disk::page_span::key(disk.pool, 0);
     assert!(worker.flush_page(disk.tenant, key, Second(1)));
-    assert_eq!(rig.read(&*desk, 0, 4096), [1; 4096], "it is staged");
+    assert_eq!(rig.read(&*handle, 0, 4096), [1; 4096], "it is staged");
 
     memfd.set_len(4096).expect("cut off");
-    assert!(!desk.read(0, &mut [0; 4096]));
+    assert!(!handle.read(0, &mut [0; 4096]));
     for (at, len) in [(0, 4096), (0, 16384), (512, 512)] {
-        let outcome = rig.ask(Verb::Read, at, len, Buffer::zeroed(len as usize));
-        assert_eq!(outcome.result, Err(Fault::Io), "{len} bytes at {at}");
+        let outcome = rig.request(DiskOperation::Read, at, len, Buffer::zeroed(len as usize));
+        assert_eq!(outcome.result, Err(DiskFault::Io), "{len} bytes at {at}");
     }
-    let part = Verb::Write { lasting: false };
-    let outcome = rig.ask(part, 512, 512, Buffer::zeroed(512));
+    let part = DiskOperation::Write { fua: Fua::Off };
+    let outcome = rig.request(part, 512, 512, Buffer::zeroed(512));
     assert_eq!(
         outcome.result,
-        Err(Fault::Io),
+        Err(DiskFault::Io),
         "the rest of the page is not known"
     );
     assert_eq!(disk.swap.as_ref().expect("swap").dirty(), 1);
-    assert!(desk.trim(0, 4096), "its guest may forget it");
-    assert_eq!(rig.read(&*desk, 0, 4096).len(), 4096);
+    assert!(handle.trim(0, 4096), "its guest may forget it");
+    assert_eq!(rig.read(&*handle, 0, 4096).len(), 4096);
 }

@@ -1,9 +1,9 @@
-//! A daemon that is killed in the middle of swapping, over a backing that completes what it is given in any order.
+//! Tests a daemon that is killed in the middle of swapping, over a backing that completes its requests in any order.
 //!
-//! The disk's thread is the test's own, so that one seed says everything: what the guest asks, in which order the
-//! backing is done with what it has, which of its writes take effect early or late, and where the kill comes. Of what
-//! the backing was not done with then each sector lands or does not. The next daemon on the same stage and backing must
-//! have every page as it was acknowledged; so must the one after it.
+//! The disk's thread is the test's own, so that one seed determines everything: what the guest asks, in which order the
+//! backing completes its requests, which of its writes take effect early or late, and when the kill comes. Of what the
+//! backing had not completed then, each sector lands or does not. The next daemon on the same stage and backing must
+//! have every page as it was acknowledged. So must the one after it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ use sublet_store::Worker;
 use sublet_types::{Second, TenantId};
 
 use super::*;
-use crate::disk::backed::Backed;
-use crate::disk::cover::key;
+use crate::disk::backed_disk::BackedDisk;
 use crate::disk::disk_events::DiskEvents;
 use crate::disk::disk_thread::DiskThread;
-use crate::disk::engine::{Carrier, Deed, Engine, Job};
+use crate::disk::engine::{IoEngine, IoExecutor, IoJob, IoOperation};
 use crate::disk::open::assemble;
+use crate::disk::page_span::key;
 
-/// Histories that are tried.
+/// The number of histories to try.
 const SEEDS: u64 = 300;
 
 /// Daemons of a history, one after the other.
@@ -35,21 +35,21 @@ const LIVES: u32 = 3;
 /// Pages of the disk: few, so that they are written again and again.
 const PAGES: u64 = 20;
 
-/// Places on the stage: fewer, so that some writes go to the backing at once.
+/// Slots of the stage: fewer, so that some writes go to the backing at once.
 const SLOTS: u32 = 12;
 
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
 
-/// Turns of a disk's thread until a read is answered, at the most.
+/// The most turns of a disk's thread until a read is answered.
 const TURNS_MAX: usize = 10_000;
 
 /// A number that follows from the seed (xorshift).
-struct Luck(u64);
+struct SeededRng(u64);
 
-impl Luck {
-    fn of(seed: u64) -> Luck {
-        Luck((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+impl SeededRng {
+    fn of(seed: u64) -> SeededRng {
+        SeededRng((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     fn below(&mut self, bound: u64) -> u64 {
@@ -64,41 +64,41 @@ impl Luck {
     }
 }
 
-/// What a backing was given and is not done with.
-struct Sea {
-    luck: Luck,
-    waves: Vec<Wave>,
+/// Requests that a backing has not completed.
+struct PendingIo {
+    rng: SeededRng,
+    waves: Vec<PendingJob>,
 }
 
-struct Wave {
+struct PendingJob {
     token: usize,
-    job: Job,
-    /// It took effect when it was given.
+    job: IoJob,
+    /// The request took effect when it was submitted.
     result: Option<io::Result<usize>>,
 }
 
 /// The disk's thread's end of it.
-struct Shore(Rc<RefCell<Sea>>);
+struct ReorderingExecutor(Rc<RefCell<PendingIo>>);
 
-impl Carrier for Shore {
-    fn carry(&mut self, token: usize, mut job: Job) -> Result<(), Job> {
+impl IoExecutor for ReorderingExecutor {
+    fn enqueue(&mut self, token: usize, mut job: IoJob) -> Result<(), IoJob> {
         let mut sea = self.0.borrow_mut();
-        let early = sea.luck.one_in(2);
+        let early = sea.rng.one_in(2);
         let result = early.then(|| take_effect(&mut job));
-        sea.waves.push(Wave { token, job, result });
+        sea.waves.push(PendingJob { token, job, result });
         Ok(())
     }
 
-    fn send(&mut self) -> io::Result<bool> {
+    fn submit(&mut self) -> io::Result<bool> {
         Ok(true)
     }
 
     fn reap(&mut self, done: &mut dyn FnMut(usize, io::Result<usize>, Buffer)) {
         let mut sea = self.0.borrow_mut();
-        while !sea.waves.is_empty() && sea.luck.one_in(2) {
+        while !sea.waves.is_empty() && sea.rng.one_in(2) {
             let which = sea.waves.len() as u64;
-            let which = sea.luck.below(which) as usize;
-            let Wave {
+            let which = sea.rng.below(which) as usize;
+            let PendingJob {
                 token,
                 mut job,
                 result,
@@ -109,35 +109,35 @@ impl Carrier for Shore {
     }
 }
 
-fn take_effect(job: &mut Job) -> io::Result<usize> {
+fn take_effect(job: &mut IoJob) -> io::Result<usize> {
     let (part, at) = (job.part.clone(), job.at);
-    match job.deed {
-        Deed::Read => job.file.read_at(&mut job.buffer[part], at),
-        Deed::Write(_) => job.file.write_at(&job.buffer[part], at),
-        Deed::Sync => Ok(0),
-        Deed::Punch(_) | Deed::Zero(_) => Err(io::ErrorKind::Unsupported.into()),
+    match job.operation {
+        IoOperation::Read => job.file.read_at(&mut job.buffer[part], at),
+        IoOperation::Write(_) => job.file.write_at(&job.buffer[part], at),
+        IoOperation::Sync => Ok(0),
+        IoOperation::Punch(_) | IoOperation::Zero(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
-impl Sea {
+impl PendingIo {
     /// Whether a write of a page is under way.
     fn has_write_of(&self, page: u64) -> bool {
         let at = page * PAGE as u64;
-        self.waves.iter().any(|Wave { job, .. }| {
+        self.waves.iter().any(|PendingJob { job, .. }| {
             let end = job.at + job.part.len() as u64;
-            matches!(job.deed, Deed::Write(_)) && (job.at..end).contains(&at)
+            matches!(job.operation, IoOperation::Write(_)) && (job.at..end).contains(&at)
         })
     }
 
-    /// The daemon is no more: what it left here lands, or does not, in any order, sector by sector.
-    fn settle(&mut self) {
+    /// The daemon is gone. What it left here lands or does not, in any order, sector by sector.
+    fn apply_at_random(&mut self) {
         while !self.waves.is_empty() {
-            let which = self.luck.below(self.waves.len() as u64) as usize;
-            let Wave { job, result, .. } = self.waves.swap_remove(which);
-            if matches!(job.deed, Deed::Write(_)) && result.is_none() {
-                let of_four = self.luck.below(5);
+            let which = self.rng.below(self.waves.len() as u64) as usize;
+            let PendingJob { job, result, .. } = self.waves.swap_remove(which);
+            if matches!(job.operation, IoOperation::Write(_)) && result.is_none() {
+                let of_four = self.rng.below(5);
                 for (n, sector) in job.buffer[job.part.clone()].chunks(SECTOR).enumerate() {
-                    if self.luck.below(4) < of_four {
+                    if self.rng.below(4) < of_four {
                         let at = job.at + (n * SECTOR) as u64;
                         job.file.write_all_at(sector, at).expect("it lands");
                     }
@@ -153,7 +153,7 @@ struct Host {
     tenant: TenantId,
     stage: File,
     backing: File,
-    sea: Rc<RefCell<Sea>>,
+    sea: Rc<RefCell<PendingIo>>,
 }
 
 impl Host {
@@ -170,8 +170,8 @@ impl Host {
             tenant,
             stage,
             backing,
-            sea: Rc::new(RefCell::new(Sea {
-                luck: Luck::of(seed ^ 0x5ea),
+            sea: Rc::new(RefCell::new(PendingIo {
+                rng: SeededRng::of(seed ^ 0x5ea),
                 waves: Vec::new(),
             })),
         }
@@ -183,28 +183,29 @@ impl Host {
 }
 
 /// A daemon's swap disk, whose thread goes on when it is told to.
-struct Life {
-    sea: Rc<RefCell<Sea>>,
-    disk: Arc<Backed>,
+struct DaemonRun {
+    sea: Rc<RefCell<PendingIo>>,
+    disk: Arc<BackedDisk>,
     thread: Rc<DiskThread>,
     tasks: LocalPool,
-    desk: Box<dyn Desk>,
+    handle: Box<dyn DiskFastPath>,
     worker: Worker,
-    asked: Sender<Outcome>,
-    answers: Receiver<Outcome>,
+    asked: Sender<DiskOutcome>,
+    answers: Receiver<DiskOutcome>,
 }
 
-impl Life {
-    fn begin(host: &Host) -> Life {
+impl DaemonRun {
+    fn begin(host: &Host) -> DaemonRun {
         let path = host.path();
         let mut settings = settings(DiskKind::Swap, Path::new(&path));
         settings.size = None;
-        let backing = Backing::open(Path::new(&path), false).expect("opened");
+        let backing = Backing::open(Path::new(&path), BackingAccess::ReadWrite).expect("opened");
         let stage = Stage::open(host.stage.try_clone().expect("cloned")).expect("a stage");
         let Backend {
             store,
             clock,
             ledger,
+            ..
         } = &host.backend;
         let disk = assemble(
             backing,
@@ -215,17 +216,17 @@ impl Life {
             DiskEvents::of_none(),
         );
         let disk = Arc::new(disk.expect("a disk"));
-        // For as long as it lives somebody waits for its backing, so that writing behind does not depend on the time.
-        std::mem::forget(disk.swap.as_ref().expect("swap").hurry());
-        let doorman = Doorman::new(store, *clock, ledger).expect("a worker");
-        let engine = Engine::of(Box::new(Shore(Rc::clone(&host.sea))), None);
-        let thread = DiskThread::new(Arc::clone(&disk), &doorman, engine);
+        // A caller waits for the backing as long as the disk lives, so that writing behind does not depend on the time.
+        std::mem::forget(disk.swap.as_ref().expect("swap").request_drain());
+        let store_handle = StoreHandle::new(store, *clock, ledger).expect("a worker");
+        let engine = IoEngine::of(Box::new(ReorderingExecutor(Rc::clone(&host.sea))), None);
+        let thread = DiskThread::new(Arc::clone(&disk), &store_handle, engine);
         let tasks = LocalPool::new();
-        thread.begin(&tasks.spawner()).expect("tasks");
+        thread.spawn_tasks(&tasks.spawner()).expect("tasks");
         let (asked, answers) = channel();
-        Life {
+        DaemonRun {
             sea: Rc::clone(&host.sea),
-            desk: Arc::clone(&disk).desk(&doorman),
+            handle: Arc::clone(&disk).fast_path(&store_handle),
             worker: store.worker().expect("a worker"),
             disk,
             thread,
@@ -235,21 +236,21 @@ impl Life {
         }
     }
 
-    /// Has the disk's thread do what it can without waiting.
-    fn turn(&mut self) {
+    /// Runs the disk's thread as far as it can go without waiting.
+    fn run_until_stalled(&mut self) {
         self.tasks.run_until_stalled();
-        self.thread.engine.turn().expect("it turns");
+        self.thread.engine.poll().expect("it turns");
         self.thread.wake_tasks();
         self.tasks.run_until_stalled();
     }
 
-    fn ask(&self, verb: Verb, at: u64, len: u64, buffer: Buffer, token: u64) {
-        self.disk.start(Request {
-            verb,
+    fn submit_request(&self, verb: DiskOperation, at: u64, len: u64, buffer: Buffer, token: u64) {
+        self.disk.submit(DiskRequest {
+            operation: verb,
             at,
             len,
             buffer,
-            to: Arc::new(Asker(Mutex::new(self.asked.clone()))),
+            outcomes: Arc::new(TestWaiter(Mutex::new(self.asked.clone()))),
             token,
         });
     }
@@ -263,16 +264,22 @@ impl Life {
     fn read(&mut self, page: u64) -> Vec<u8> {
         let mut bytes = vec![0xee; PAGE];
         let at = page * PAGE as u64;
-        if self.desk.read(at, &mut bytes) {
+        if self.handle.read(at, &mut bytes) {
             return bytes;
         }
-        // An answer that comes to somebody else meanwhile is looked at later.
+        // An answer to another request that comes meanwhile is read later.
         let (asked, answers) = channel();
         let to = std::mem::replace(&mut self.asked, asked);
-        self.ask(Verb::Read, at, PAGE as u64, Buffer::zeroed(PAGE), at);
+        self.submit_request(
+            DiskOperation::Read,
+            at,
+            PAGE as u64,
+            Buffer::zeroed(PAGE),
+            at,
+        );
         self.asked = to;
         for _ in 0..TURNS_MAX {
-            self.turn();
+            self.run_until_stalled();
             if let Ok(outcome) = answers.try_recv() {
                 assert_eq!(outcome.result, Ok(()));
                 return outcome.buffer.to_vec();
@@ -281,42 +288,41 @@ impl Life {
         panic!("a read of page {page} is never answered");
     }
 
-    /// Everything ends here and now.
+    /// Ends everything at once.
     fn kill(self, host: &Host) {
         let (tenant, pool) = (self.disk.tenant, self.disk.pool);
-        drop((self.tasks, self.desk, self.thread, self.disk));
-        host.sea.borrow_mut().settle();
+        drop((self.tasks, self.handle, self.thread, self.disk));
+        host.sea.borrow_mut().apply_at_random();
         self.worker.destroy_pool(tenant, pool, Second(1));
     }
 
     /// Ends when everything is on the backing.
     fn end(mut self, host: &Host) {
-        self.disk.inbox.end();
+        self.disk.queue.end();
         let disk = Arc::clone(&self.disk);
         let swap = disk.swap.as_ref().expect("swap");
         swap.wake();
-        let until = Instant::now() + Duration::from_secs(20);
-        while swap.dirty() > 0 {
-            assert!(Instant::now() < until, "it never ends");
-            self.turn();
-        }
+        wait_until("everything is on the backing", || {
+            self.run_until_stalled();
+            swap.dirty() == 0
+        });
         drop(disk);
         self.kill(host);
     }
 }
 
 /// What is known of a page: all of its bytes, or nothing after a trim.
-type Known = Option<Vec<u8>>;
+type PageContent = Option<Vec<u8>>;
 
-/// A write that has yet to be answered, and what it makes of the page.
-struct Pending {
+/// A write that is not answered yet, and what it makes of the page.
+struct PendingWrite {
     page: u64,
-    after: Known,
+    after: PageContent,
 }
 
-/// How often what matters came about, in all histories.
+/// How often the interesting cases came about, in all histories.
 #[derive(Debug, Default)]
-struct Reach {
+struct Coverage {
     /// Pages that were acknowledged again while an older write of theirs was under way.
     overtaken: u64,
     /// Writes that waited for the backing.
@@ -325,18 +331,18 @@ struct Reach {
     torn: u64,
 }
 
-/// The guest: what it wrote, and what it was told.
+/// The guest: what it wrote, and which answers it got.
 struct Guest {
-    luck: Luck,
-    known: Vec<Known>,
-    pending: BTreeMap<u64, Pending>,
+    rng: SeededRng,
+    known: Vec<PageContent>,
+    pending: BTreeMap<u64, PendingWrite>,
     tokens: u64,
 }
 
 impl Guest {
     fn new(seed: u64) -> Guest {
         Guest {
-            luck: Luck::of(seed),
+            rng: SeededRng::of(seed),
             known: vec![Some(vec![0; PAGE]); PAGES as usize],
             pending: BTreeMap::new(),
             tokens: 0,
@@ -347,7 +353,7 @@ impl Guest {
         self.pending.values().any(|pending| pending.page == page)
     }
 
-    fn hear(&mut self, life: &Life) {
+    fn receive_outcomes(&mut self, life: &DaemonRun) {
         for outcome in life.answers.try_iter() {
             assert_eq!(outcome.result, Ok(()));
             let pending = self.pending.remove(&outcome.token).expect("asked");
@@ -357,16 +363,16 @@ impl Guest {
 
     /// Bytes that no other write has.
     fn fresh(&mut self, len: usize) -> Vec<u8> {
-        let stamp = self.luck.below(u64::MAX).to_le_bytes();
+        let stamp = self.rng.below(u64::MAX).to_le_bytes();
         stamp.iter().copied().cycle().take(len).collect()
     }
 
-    fn step(&mut self, life: &mut Life, reach: &mut Reach) {
-        self.hear(life);
-        let page = self.luck.below(PAGES);
-        let choice = self.luck.below(20);
+    fn step(&mut self, life: &mut DaemonRun, reach: &mut Coverage) {
+        self.receive_outcomes(life);
+        let page = self.rng.below(PAGES);
+        let choice = self.rng.below(20);
         if choice >= 14 || self.is_waited_for(page) {
-            return life.turn();
+            return life.run_until_stalled();
         }
         match choice {
             0..=8 => self.write(life, page, reach),
@@ -381,10 +387,10 @@ impl Guest {
         }
     }
 
-    fn write(&mut self, life: &Life, page: u64, reach: &mut Reach) {
+    fn write(&mut self, life: &DaemonRun, page: u64, reach: &mut Coverage) {
         let bytes = self.fresh(PAGE);
         let at = page * PAGE as u64;
-        if life.desk.write(at, &bytes, false) {
+        if life.handle.write(at, &bytes, Fua::Off) {
             reach.overtaken += u64::from(life.sea.borrow().has_write_of(page));
             self.known[page as usize] = Some(bytes);
             return;
@@ -393,54 +399,61 @@ impl Guest {
         self.send(life, page, at, &bytes, Some(bytes.clone()));
     }
 
-    fn write_part(&mut self, life: &Life, page: u64) {
-        let from = self.luck.below((PAGE / SECTOR) as u64) as usize * SECTOR;
+    fn write_part(&mut self, life: &DaemonRun, page: u64) {
+        let from = self.rng.below((PAGE / SECTOR) as u64) as usize * SECTOR;
         let bytes = self.fresh(SECTOR);
         let at = page * PAGE as u64 + from as u64;
         let after = self.known[page as usize].clone().map(|mut page| {
             page[from..from + SECTOR].copy_from_slice(&bytes);
             page
         });
-        if life.desk.write(at, &bytes, false) {
+        if life.handle.write(at, &bytes, Fua::Off) {
             self.known[page as usize] = after;
             return;
         }
         self.send(life, page, at, &bytes, after);
     }
 
-    fn send(&mut self, life: &Life, page: u64, at: u64, bytes: &[u8], after: Known) {
+    fn send(&mut self, life: &DaemonRun, page: u64, at: u64, bytes: &[u8], after: PageContent) {
         let mut buffer = Buffer::zeroed(bytes.len());
         buffer.copy_from_slice(bytes);
         let token = self.wait_for(page, after);
         let len = bytes.len() as u64;
-        life.ask(Verb::Write { lasting: false }, at, len, buffer, token);
+        life.submit_request(
+            DiskOperation::Write { fua: Fua::Off },
+            at,
+            len,
+            buffer,
+            token,
+        );
     }
 
     /// Makes a page zero, or all but its first sector.
-    fn zero(&mut self, life: &Life, page: u64) {
-        let from = self.luck.below(2) as usize * SECTOR;
+    fn zero(&mut self, life: &DaemonRun, page: u64) {
+        let from = self.rng.below(2) as usize * SECTOR;
         let after = self.known[page as usize].clone().map(|mut page| {
             page[from..].fill(0);
             page
         });
         let token = self.wait_for(page, after);
-        let verb = Verb::Zero {
-            hole: false,
-            fast: false,
-            lasting: false,
-        };
+        let verb = DiskOperation::Zero(Zeroing {
+            hole: Hole::Forbidden,
+            speed: ZeroSpeed::Any,
+            fua: Fua::Off,
+        });
         let (at, len) = (page * PAGE as u64 + from as u64, (PAGE - from) as u64);
-        life.ask(verb, at, len, Buffer::default(), token);
+        life.submit_request(verb, at, len, Buffer::default(), token);
     }
 
-    fn wait_for(&mut self, page: u64, after: Known) -> u64 {
+    fn wait_for(&mut self, page: u64, after: PageContent) -> u64 {
         self.tokens += 1;
-        self.pending.insert(self.tokens, Pending { page, after });
+        self.pending
+            .insert(self.tokens, PendingWrite { page, after });
         self.tokens
     }
 
-    fn trim(&mut self, life: &Life, page: u64) {
-        assert!(life.desk.trim(page * PAGE as u64, PAGE as u64));
+    fn trim(&mut self, life: &DaemonRun, page: u64) {
+        assert!(life.handle.trim(page * PAGE as u64, PAGE as u64));
         self.known[page as usize] = None;
     }
 
@@ -453,8 +466,8 @@ impl Guest {
         }
     }
 
-    /// Of a write that was never answered each sector is there or is not.
-    fn check_after_kill(&mut self, life: &mut Life) {
+    /// Of a write that was never answered, each sector is there or is not.
+    fn check_after_kill(&mut self, life: &mut DaemonRun) {
         for page in 0..PAGES {
             let got = life.read(page);
             let mut pending = self.pending.values();
@@ -483,20 +496,20 @@ impl Guest {
 }
 
 /// One history: some daemons that are killed, and one that ends.
-fn live_and_die(backend: &Backend, tenant: TenantId, seed: u64, reach: &mut Reach) {
+fn live_and_die(backend: &Backend, tenant: TenantId, seed: u64, reach: &mut Coverage) {
     let host = Host::new(backend, tenant, seed);
     let mut guest = Guest::new(seed);
     for _ in 0..LIVES {
-        let mut life = Life::begin(&host);
+        let mut life = DaemonRun::begin(&host);
         guest.check_after_kill(&mut life);
-        for _ in 0..20 + guest.luck.below(200) {
+        for _ in 0..20 + guest.rng.below(200) {
             guest.step(&mut life, reach);
         }
-        guest.hear(&life);
+        guest.receive_outcomes(&life);
         reach.torn += u64::from(!host.sea.borrow().waves.is_empty());
         life.kill(&host);
     }
-    let mut last = Life::begin(&host);
+    let mut last = DaemonRun::begin(&host);
     guest.check_after_kill(&mut last);
     last.end(&host);
     for page in 0..PAGES {
@@ -517,7 +530,7 @@ fn swap_outlives_a_kill_whatever_order_its_backing_writes_in() {
         ceiling: None,
     });
     let tenant = tenant.expect("a tenant");
-    let mut reach = Reach::default();
+    let mut reach = Coverage::default();
     for seed in 0..SEEDS {
         let history = || live_and_die(&backend, tenant, seed, &mut reach);
         let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(history));

@@ -1,20 +1,21 @@
-//! A backing that does not answer holds what a guest asked: its disk stays, or goes by its owner's word.
+//! A backing that does not answer holds what a guest asked. Its disk stays, or goes if its owner says so.
 
 use std::fs::File;
+use std::time::Instant;
 
 use sublet_types::{DiskListen, DiskName};
-use sublet_vhost_driver::{Ask, Driver, Layout};
+use sublet_vhost_driver::{Driver, DriverRequest, DriverSettings};
 
-use super::super::leaving::Unwritten;
-use super::super::open_disks::{DiskGround, OpenDisks};
+use super::super::closing::UnwrittenAction;
+use super::super::open_disks::{DiskEnvironment, OpenDisks};
 use super::*;
-use crate::config::Claim;
+use crate::config::StateFolderClaim;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn open_disks(folder: &Path) -> OpenDisks {
-    let ground = DiskGround {
-        state: Claim::default(),
+    let environment = DiskEnvironment {
+        state: StateFolderClaim::default(),
         dirty_max: Bytes::mib(1),
         keeper: folder.join("stage"),
         threads: 1,
@@ -29,12 +30,12 @@ fn open_disks(folder: &Path) -> OpenDisks {
         ceiling: None,
     };
     backend.store.add_tenant(tenant).expect("a tenant");
-    OpenDisks::open(&backend, ground)
+    OpenDisks::open(&backend, environment)
 }
 
-/// A disk whose backing takes so long to answer.
+/// A disk whose backing takes this long to answer.
 fn slow(backing: &Path, socket: &Path, latency: Duration) -> DiskSettings {
-    let slow = Slow {
+    let slow = SlowBacking {
         latency,
         bandwidth: None,
     };
@@ -49,26 +50,27 @@ fn name() -> DiskName {
     "db".parse().expect("a name")
 }
 
-/// A disk of a backing that takes so long to answer, and a guest that has asked for its first page; the slot of that.
+/// A disk of a backing that takes this long to answer, a guest that has asked for its first page, and the slot of that
+/// request.
 fn asked(folder: &Path, latency: Duration) -> (OpenDisks, Driver, u16) {
     let (backing, socket) = (folder.join("backing"), folder.join("db.sock"));
     let file = File::create(&backing).expect("a file");
     file.set_len(1 << 20).expect("grown");
     let disks = open_disks(folder);
     disks
-        .add(&slow(&backing, &socket, latency), History::New)
+        .add(&slow(&backing, &socket, latency), DiskHistory::New)
         .expect("it opens");
-    let mut guest = Driver::new(Layout::default()).expect("a driver");
+    let mut guest = Driver::new(DriverSettings::default()).expect("a driver");
     guest.connect(&socket).expect("connected");
-    let slot = ask(&mut guest, 0);
+    let slot = send_read(&mut guest, 0);
     (disks, guest, slot)
 }
 
-/// Asks for a page that begins at `sector`; the slot of that.
-fn ask(guest: &mut Driver, sector: u64) -> u16 {
+/// Asks for a page that begins at `sector`. Returns the slot of the request.
+fn send_read(guest: &mut Driver, sector: u64) -> u16 {
     let queue = &mut guest.queues[0];
-    let slot = queue.vacant().expect("a slot");
-    let page = Ask::Read {
+    let slot = queue.take_slot().expect("a slot");
+    let page = DriverRequest::Read {
         sector,
         bytes: 4096,
     };
@@ -84,21 +86,21 @@ fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
     let (disks, mut guest, slot) = asked(folder.path(), 8 * SECOND);
     let socket = folder.path().join("db.sock");
     assert!(matches!(
-        disks.clear(&name()),
+        disks.drain_for_removal(&name()),
         Err(DiskError::Silent { .. })
     ));
-    let kept = disks.remove(&name(), Unwritten::Kept);
+    let kept = disks.remove(&name(), UnwrittenAction::Keep);
     assert!(matches!(kept, Err(DiskError::Silent { .. })), "{kept:?}");
     assert!(begun.elapsed() < 6 * SECOND, "before the backing answers");
-    // What it asked and nobody answered, it asks who serves it next.
+    // What the guest asked in vain, it asks again of the daemon that serves it next.
     guest.connect(&socket).expect("it is served again");
     let queue = &mut guest.queues[0];
     assert!(queue.wait(20 * SECOND).expect("a wait"), "no answer");
     assert_eq!(queue.reap().expect("honest").expect("an answer").slot, slot);
 
-    ask(&mut guest, 64);
+    send_read(&mut guest, 64);
     disks
-        .remove(&name(), Unwritten::GivenUp)
+        .remove(&name(), UnwrittenAction::Discard)
         .expect("it goes all the same");
     assert!(!socket.exists() && disks.list().is_empty());
 }

@@ -4,10 +4,10 @@ use sublet_store::{Store, StoreSettings};
 use sublet_types::{Expiry, TenantId, TenantSettings, Weight};
 
 use super::*;
-use crate::headroom::ReadError;
+use crate::headroom::HostReadError;
 use crate::observe::events::Actor;
 
-/// A host whose programs take what the test says; the arena's own memory counts as used.
+/// A host whose programs take what the test says. The arena's own memory counts as used.
 struct Replay {
     store: Arc<Store>,
     memory: Bytes,
@@ -15,7 +15,7 @@ struct Replay {
 }
 
 impl ReadHost for Replay {
-    fn read(&mut self, at: Duration) -> Result<HostFigures, ReadError> {
+    fn read(&mut self, at: Duration) -> Result<HostFigures, HostReadError> {
         let used = Bytes(self.programs.load(Ordering::Relaxed)) + self.store.figures().held;
         Ok(HostFigures {
             at,
@@ -26,8 +26,8 @@ impl ReadHost for Replay {
     }
 }
 
-struct Scene {
-    follower: Follower<Replay>,
+struct TestHost {
+    follower: ArenaFollower<Replay>,
     programs: Arc<AtomicU64>,
     store: Arc<Store>,
     tenants: [TenantId; 2],
@@ -37,8 +37,8 @@ const MEMORY: Bytes = Bytes::mib(256);
 /// A quarter of the memory.
 const RESERVE: Bytes = Bytes::mib(64);
 
-impl Scene {
-    fn new() -> Scene {
+impl TestHost {
+    fn new() -> TestHost {
         let store = Store::new(StoreSettings {
             capacity: MEMORY,
             limit: Bytes::ZERO,
@@ -64,8 +64,8 @@ impl Scene {
             programs: Arc::clone(&programs),
         };
         let worker = store.worker().expect("a worker");
-        Scene {
-            follower: Follower::new(host, worker, Clock::start(), Settings::default()),
+        TestHost {
+            follower: ArenaFollower::new(host, worker, Clock::start(), HeadroomSettings::default()),
             programs,
             store,
             tenants,
@@ -93,7 +93,7 @@ impl Scene {
         self.store.figures().held
     }
 
-    fn take(&self, amount: Bytes) {
+    fn allocate(&self, amount: Bytes) {
         self.programs.store(amount.0, Ordering::Relaxed);
     }
 }
@@ -104,20 +104,20 @@ fn at(millis: u64) -> Duration {
 
 #[test]
 fn the_first_turn_sets_the_limit_to_all_but_the_reserve() {
-    let mut scene = Scene::new();
-    scene.follower.turn(at(0));
+    let mut scene = TestHost::new();
+    scene.follower.iterate(at(0));
     assert_eq!(scene.store.figures().limit, MEMORY - RESERVE);
 }
 
 #[test]
 fn what_the_host_takes_is_given_back() {
-    let mut scene = Scene::new();
-    scene.follower.turn(at(0));
+    let mut scene = TestHost::new();
+    scene.follower.iterate(at(0));
     scene.fill(scene.tenants[0], Bytes::mib(150));
     let before = scene.held();
-    scene.take(Bytes::mib(120));
+    scene.allocate(Bytes::mib(120));
     for turn in 0..3 {
-        scene.follower.turn(at(1000 + turn));
+        scene.follower.iterate(at(1000 + turn));
     }
     let most = MEMORY - Bytes::mib(120) - RESERVE;
     assert!(
@@ -133,41 +133,47 @@ fn what_the_host_takes_is_given_back() {
 
 #[test]
 fn an_order_is_carried_out_and_held() {
-    let mut scene = Scene::new();
-    scene.follower.turn(at(0));
+    let mut scene = TestHost::new();
+    scene.follower.iterate(at(0));
     scene.fill(scene.tenants[0], Bytes::mib(150));
     let before = scene.held();
-    let order = Order {
+    let order = ReleaseOrder {
         amount: Bytes::mib(100),
         mode: None,
         tenant: None,
         hold: Duration::from_secs(60),
         by: Actor::Daemon,
     };
-    let took = scene.follower.order(order, || at(1000)).expect("done");
+    let took = scene
+        .follower
+        .release_by_hand(order, || at(1000))
+        .expect("done");
     assert!(took.released.bytes >= Bytes::mib(100), "{took:?}");
     assert_eq!(took.mode, ReleaseMode::Ordered);
-    scene.follower.turn(at(30_000));
+    scene.follower.iterate(at(30_000));
     assert_eq!(scene.store.figures().limit, before - Bytes::mib(100));
-    scene.follower.turn(at(61_100));
-    scene.follower.turn(at(62_100));
+    scene.follower.iterate(at(61_100));
+    scene.follower.iterate(at(62_100));
     assert!(scene.store.figures().limit > before - Bytes::mib(100));
 }
 
 #[test]
 fn an_order_for_one_tenant_leaves_the_others_alone() {
-    let mut scene = Scene::new();
-    scene.follower.turn(at(0));
+    let mut scene = TestHost::new();
+    scene.follower.iterate(at(0));
     scene.fill(scene.tenants[0], Bytes::mib(40));
     scene.fill(scene.tenants[1], Bytes::mib(40));
-    let order = Order {
+    let order = ReleaseOrder {
         amount: Bytes::gib(1),
         mode: Some(ReleaseMode::Fast),
         tenant: Some(scene.tenants[1]),
         hold: Duration::ZERO,
         by: Actor::Daemon,
     };
-    scene.follower.order(order, || at(1000)).expect("done");
+    scene
+        .follower
+        .release_by_hand(order, || at(1000))
+        .expect("done");
     let left = scene.store.tenants();
     assert!(left[0].held >= Bytes::mib(38), "{}", left[0].held);
     assert!(left[1].held <= Bytes::mib(8), "{}", left[1].held);

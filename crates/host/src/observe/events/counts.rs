@@ -1,17 +1,17 @@
-//! How often each kind of event happened, by reason: also of those that the ring has forgotten.
+//! How often each kind of event happened, by reason. These counts include events that the buffer dropped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::event::Cause;
+use super::event::PostedEvent;
 use super::id::ROWS;
-use super::why::Why;
+use super::reason::EventReason;
 
 /// Counts since the start.
 #[derive(Debug)]
-pub(super) struct Counts {
-    /// By row, then by reason; most reasons are of few rows.
-    counts: Box<[[AtomicU64; Why::COUNT]]>,
-    /// Causes that had no room and became no event.
+pub(super) struct EventCounters {
+    /// By row, then by reason. Most reasons are of few rows.
+    counts: Box<[[AtomicU64; EventReason::COUNT]]>,
+    /// Causes that found no room and became no event.
     pub(super) lost: AtomicU64,
 }
 
@@ -26,26 +26,26 @@ pub struct EventCount {
     pub count: u64,
 }
 
-impl Default for Counts {
-    fn default() -> Counts {
+impl Default for EventCounters {
+    fn default() -> EventCounters {
         let none = || std::array::from_fn(|_| AtomicU64::new(0));
-        Counts {
+        EventCounters {
             counts: ROWS.iter().map(|_| none()).collect(),
             lost: AtomicU64::new(0),
         }
     }
 }
 
-impl Counts {
-    pub(super) fn count(&self, cause: &Cause) {
+impl EventCounters {
+    pub(super) fn count(&self, cause: &PostedEvent) {
         let count = &self.counts[cause.id as usize][cause.why as usize];
         count.fetch_add(cause.count, Ordering::Relaxed);
     }
 
-    /// Each kind with each of its reasons, also what never happened.
+    /// The count of each kind with each of its reasons, including those that never happened.
     pub(super) fn all(&self) -> Vec<EventCount> {
-        let of_row = |row: &'static super::id::Row| {
-            row.whys.iter().map(|why| EventCount {
+        let of_row = |row: &'static super::id::EventDescription| {
+            row.reasons.iter().map(|why| EventCount {
                 id: row.name,
                 why: why.name(),
                 count: self.counts[row.id as usize][*why as usize].load(Ordering::Relaxed),

@@ -1,64 +1,66 @@
-//! An event: what happened, to whom, how much of it, why, and by whose word.
+//! An event: what happened, to which object, how much of it, why, and by whose word.
 
 use std::fmt;
 use std::net::IpAddr;
 
-use sublet_store::Released;
+use sublet_store::ReleaseOutcome;
 use sublet_types::{Bytes, DiskName, Pages, TenantName};
 
 use super::id::EventId;
+use super::reason::EventReason;
 use super::record::PolicyRecord;
-use super::why::Why;
 
-/// What a text of an event may take; what is longer is cut.
+/// The longest text of an event in bytes. A longer text is cut.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// To whom something happened.
+/// The object to which something happened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Object {
-    /// To the daemon, or to everybody.
+pub enum EventSubject {
+    /// The daemon, or everybody.
     None,
-    /// To a tenant.
+    /// A tenant.
     Tenant(TenantName),
-    /// To a disk of a tenant.
+    /// A disk of a tenant.
     Disk {
         /// Which disk.
         name: DiskName,
-        /// Whose, where that is known.
+        /// The disk's tenant, if it is known.
         tenant: Option<TenantName>,
     },
-    /// To whoever comes in at a listener.
+    /// A client that comes in at a listener.
     Listener {
         /// Its address.
         place: Box<str>,
-        /// Whose it is, if one tenant's.
+        /// The listener's tenant, if it belongs to one tenant.
         tenant: Option<TenantName>,
     },
 }
 
-impl Object {
-    /// Whose it is, or who it is.
+impl EventSubject {
+    /// The tenant that the object is or belongs to.
     pub fn tenant(&self) -> Option<&TenantName> {
         match self {
-            Object::None => None,
-            Object::Tenant(tenant) => Some(tenant),
-            Object::Disk { tenant, .. } | Object::Listener { tenant, .. } => tenant.as_ref(),
+            EventSubject::None => None,
+            EventSubject::Tenant(tenant) => Some(tenant),
+            EventSubject::Disk { tenant, .. } | EventSubject::Listener { tenant, .. } => {
+                tenant.as_ref()
+            }
         }
     }
 
     fn text_bytes(&self) -> usize {
         let name = match self {
-            Object::None | Object::Tenant(_) => 0,
-            Object::Disk { name, .. } => name.as_str().len(),
-            Object::Listener { place, .. } => place.len(),
+            EventSubject::None | EventSubject::Tenant(_) => 0,
+            EventSubject::Disk { name, .. } => name.as_str().len(),
+            EventSubject::Listener { place, .. } => place.len(),
         };
         name + self.tenant().map_or(0, |tenant| tenant.as_str().len())
     }
 }
 
-/// How much of what.
+/// An amount and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
+pub enum EventAmount {
     /// Memory.
     Bytes(Bytes),
     /// Pages.
@@ -75,52 +77,52 @@ pub enum Amount {
     Events(u64),
 }
 
-impl Amount {
+impl EventAmount {
     /// The number.
     pub fn value(self) -> u64 {
         match self {
-            Amount::Bytes(bytes) => bytes.0,
-            Amount::Pages(n)
-            | Amount::Items(n)
-            | Amount::Connections(n)
-            | Amount::Failures(n)
-            | Amount::Files(n)
-            | Amount::Events(n) => n,
+            EventAmount::Bytes(bytes) => bytes.0,
+            EventAmount::Pages(n)
+            | EventAmount::Items(n)
+            | EventAmount::Connections(n)
+            | EventAmount::Failures(n)
+            | EventAmount::Files(n)
+            | EventAmount::Events(n) => n,
         }
     }
 
     /// Of what.
     pub fn unit(self) -> &'static str {
         match self {
-            Amount::Bytes(_) => "bytes",
-            Amount::Pages(_) => "pages",
-            Amount::Items(_) => "items",
-            Amount::Connections(_) => "connections",
-            Amount::Failures(_) => "failures",
-            Amount::Files(_) => "files",
-            Amount::Events(_) => "events",
+            EventAmount::Bytes(_) => "bytes",
+            EventAmount::Pages(_) => "pages",
+            EventAmount::Items(_) => "items",
+            EventAmount::Connections(_) => "connections",
+            EventAmount::Failures(_) => "failures",
+            EventAmount::Files(_) => "files",
+            EventAmount::Events(_) => "events",
         }
     }
 
-    /// So much and so much more, of the same unit.
-    fn plus(self, more: Amount) -> Amount {
+    /// The sum of two amounts of the same unit.
+    fn plus(self, more: EventAmount) -> EventAmount {
         let sum = self.value().saturating_add(more.value());
         match self {
-            Amount::Bytes(_) => Amount::Bytes(Bytes(sum)),
-            Amount::Pages(_) => Amount::Pages(sum),
-            Amount::Items(_) => Amount::Items(sum),
-            Amount::Connections(_) => Amount::Connections(sum),
-            Amount::Failures(_) => Amount::Failures(sum),
-            Amount::Files(_) => Amount::Files(sum),
-            Amount::Events(_) => Amount::Events(sum),
+            EventAmount::Bytes(_) => EventAmount::Bytes(Bytes(sum)),
+            EventAmount::Pages(_) => EventAmount::Pages(sum),
+            EventAmount::Items(_) => EventAmount::Items(sum),
+            EventAmount::Connections(_) => EventAmount::Connections(sum),
+            EventAmount::Failures(_) => EventAmount::Failures(sum),
+            EventAmount::Files(_) => EventAmount::Files(sum),
+            EventAmount::Events(_) => EventAmount::Events(sum),
         }
     }
 }
 
-impl fmt::Display for Amount {
+impl fmt::Display for EventAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Amount::Bytes(bytes) => write!(f, "{bytes}"),
+            EventAmount::Bytes(bytes) => write!(f, "{bytes}"),
             _ => write!(f, "{} {}", self.value(), self.unit()),
         }
     }
@@ -129,20 +131,20 @@ impl fmt::Display for Amount {
 /// By whose word something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
-    /// The daemon's own.
+    /// The daemon itself.
     Daemon,
     /// A policy's.
     Policy(&'static str),
-    /// Somebody's who asked at a Unix socket of the admin interface: the kernel says who.
+    /// A caller at a Unix socket of the admin interface. The kernel says who it is.
     Caller {
         /// The user.
         uid: u32,
-        /// The process, where the kernel knows it.
+        /// The process, if the kernel knows it.
         pid: Option<i32>,
     },
-    /// Somebody's who showed the token over TCP.
+    /// A caller that showed the token over TCP.
     Remote(Option<IpAddr>),
-    /// A tenant's client's.
+    /// A tenant's client.
     Client,
 }
 
@@ -162,44 +164,44 @@ impl fmt::Display for Actor {
     }
 }
 
-/// What an event says beside what all of its kind say.
+/// What an event says beside what all events of its kind say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Detail {
+pub enum EventDetail {
     /// Nothing.
     #[default]
     None,
-    /// This; the last one where several are one event.
+    /// This text. If several causes are one event, the text of the last one.
     Text(Box<str>),
     /// What a release lost and kept.
-    Released(Released),
+    Released(ReleaseOutcome),
     /// What a policy decided about a tenant, or what a tenant lost.
     Policy(Box<PolicyRecord>),
 }
 
-impl Detail {
-    fn add(&mut self, later: Detail) {
+impl EventDetail {
+    fn add(&mut self, later: EventDetail) {
         match (self, later) {
-            (Detail::Released(sum), Detail::Released(more)) => *sum += more,
-            (Detail::Policy(record), Detail::Policy(later)) => record.add(*later),
+            (EventDetail::Released(sum), EventDetail::Released(more)) => *sum += more,
+            (EventDetail::Policy(record), EventDetail::Policy(later)) => record.add(*later),
             (before, later) => *before = later,
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Detail::None | Detail::Released(_) => 0,
-            Detail::Text(text) => text.len(),
-            Detail::Policy(record) => record.bytes(),
+            EventDetail::None | EventDetail::Released(_) => 0,
+            EventDetail::Text(text) => text.len(),
+            EventDetail::Policy(record) => record.bytes(),
         }
     }
 }
 
-impl fmt::Display for Detail {
+impl fmt::Display for EventDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Detail::None => Ok(()),
-            Detail::Text(text) => write!(f, "{text}"),
-            Detail::Released(Released {
+            EventDetail::None => Ok(()),
+            EventDetail::Text(text) => write!(f, "{text}"),
+            EventDetail::Released(ReleaseOutcome {
                 items_lost,
                 pages_lost: Pages(pages_lost),
                 bytes_kept,
@@ -208,89 +210,92 @@ impl fmt::Display for Detail {
                 f,
                 "{items_lost} items and {pages_lost} pages lost, {bytes_kept} copied together"
             ),
-            Detail::Policy(record) => write!(f, "{}", record.why()),
+            EventDetail::Policy(record) => write!(f, "{}", record.why()),
         }
     }
 }
 
-/// What is posted: an event that has no place among the others yet.
+/// A cause that is posted: an event that has no number yet.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cause {
+pub struct PostedEvent {
     pub(super) id: EventId,
-    pub(super) why: Why,
-    pub(super) object: Object,
-    pub(super) amount: Option<Amount>,
+    pub(super) why: EventReason,
+    pub(super) object: EventSubject,
+    pub(super) amount: Option<EventAmount>,
     pub(super) actor: Actor,
-    pub(super) detail: Detail,
+    pub(super) detail: EventDetail,
     pub(super) count: u64,
 }
 
-impl Cause {
-    /// Something happened, once, to nobody in particular, by the daemon's own word.
-    pub fn new(id: EventId, why: Why) -> Cause {
-        debug_assert!(id.row().whys.contains(&why), "{id:?} has no {why:?}");
-        Cause {
+impl PostedEvent {
+    /// Something that happened once, to no object in particular, by the daemon's own word.
+    pub fn new(id: EventId, why: EventReason) -> PostedEvent {
+        debug_assert!(
+            id.description().reasons.contains(&why),
+            "{id:?} has no {why:?}"
+        );
+        PostedEvent {
             id,
             why,
-            object: Object::None,
+            object: EventSubject::None,
             amount: None,
             actor: Actor::Daemon,
-            detail: Detail::None,
+            detail: EventDetail::None,
             count: 1,
         }
     }
 
-    /// It happened to `object`.
-    pub fn to(self, object: Object) -> Cause {
-        Cause { object, ..self }
+    /// Sets the object to which it happened.
+    pub fn to(self, object: EventSubject) -> PostedEvent {
+        PostedEvent { object, ..self }
     }
 
-    /// It happened to a tenant.
-    pub fn to_tenant(self, name: &TenantName) -> Cause {
-        self.to(Object::Tenant(name.clone()))
+    /// Sets a tenant as the object.
+    pub fn to_tenant(self, name: &TenantName) -> PostedEvent {
+        self.to(EventSubject::Tenant(name.clone()))
     }
 
-    /// The tenant that it happened to, or whose it was that it happened to.
+    /// The tenant to which it happened, or that owns the object.
     pub fn tenant(&self) -> Option<&TenantName> {
         self.object.tenant()
     }
 
-    /// So much of it.
-    pub fn of(self, amount: Amount) -> Cause {
-        Cause {
+    /// Sets the amount.
+    pub fn of(self, amount: EventAmount) -> PostedEvent {
+        PostedEvent {
             amount: Some(amount),
             ..self
         }
     }
 
-    /// By `actor`'s word.
-    pub fn by(self, actor: Actor) -> Cause {
-        Cause { actor, ..self }
+    /// Sets the actor.
+    pub fn by(self, actor: Actor) -> PostedEvent {
+        PostedEvent { actor, ..self }
     }
 
-    /// It says this besides.
-    pub fn saying(self, text: impl fmt::Display) -> Cause {
+    /// Adds a text.
+    pub fn saying(self, text: impl fmt::Display) -> PostedEvent {
         let mut text = text.to_string();
         let mut end = text.len().min(TEXT_BYTES_MAX);
         while !text.is_char_boundary(end) {
             end -= 1;
         }
         text.truncate(end);
-        self.with(Detail::Text(text.into()))
+        self.with(EventDetail::Text(text.into()))
     }
 
-    /// It has this detail.
-    pub fn with(self, detail: Detail) -> Cause {
-        Cause { detail, ..self }
+    /// Sets the detail.
+    pub fn with(self, detail: EventDetail) -> PostedEvent {
+        PostedEvent { detail, ..self }
     }
 
-    /// It happened so often.
-    pub fn times(self, count: u64) -> Cause {
-        Cause { count, ..self }
+    /// Sets how often it happened.
+    pub fn times(self, count: u64) -> PostedEvent {
+        PostedEvent { count, ..self }
     }
 
-    /// What repeats is one event: the amounts add up.
-    pub(super) fn add(&mut self, later: Cause) {
+    /// Adds a repetition: the amounts add up.
+    pub(super) fn add(&mut self, later: PostedEvent) {
         self.count = self.count.saturating_add(later.count);
         self.amount = match (self.amount, later.amount) {
             (Some(sum), Some(more)) => Some(sum.plus(more)),
@@ -303,11 +308,11 @@ impl Cause {
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its place among all events since the start, from 1 on, without gaps.
+    /// The event's number among all events since the start, from 1 on, without gaps.
     pub seq: u64,
-    /// When, in Unix milliseconds; the last time where it happened several times.
+    /// When it happened, in Unix milliseconds. If it happened several times, the last time.
     pub at_millis: u64,
-    pub(super) cause: Cause,
+    pub(super) cause: PostedEvent,
 }
 
 impl Event {
@@ -316,22 +321,23 @@ impl Event {
         self.cause.id
     }
 
-    /// To whom.
-    pub fn object(&self) -> &Object {
+    /// The object.
+    pub fn object(&self) -> &EventSubject {
         &self.cause.object
     }
 
-    /// What a policy decided, or what a tenant lost, if it is about that.
+    /// What a policy decided or what a tenant lost, if the event is about that.
     pub fn policy(&self) -> Option<&PolicyRecord> {
         match &self.cause.detail {
-            Detail::Policy(record) => Some(record),
+            EventDetail::Policy(record) => Some(record),
             _ => None,
         }
     }
 
-    /// What it takes in memory, its place in the ring included.
+    /// The memory that the event takes, including its place in the buffer.
     pub(super) fn bytes(&self) -> usize {
-        // An `Arc` has two counts in front; a list that grows has twice the places that it needs; what is allocated is rounded up.
+        // An `Arc` has two counts in front. A list that grows has twice the places that it needs. The allocator rounds
+        // up.
         const BESIDES: usize = 2 * size_of::<usize>() + 2 * size_of::<usize>() + 32;
         size_of::<Event>() + BESIDES + self.cause.object.text_bytes() + self.cause.detail.bytes()
     }

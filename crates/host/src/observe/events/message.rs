@@ -2,12 +2,12 @@
 
 use sublet_client::messages;
 
-use super::event::{Actor, Event, Object};
+use super::event::{Actor, Event, EventSubject};
 
 impl From<&Event> for messages::Event {
     fn from(event: &Event) -> messages::Event {
         let cause = &event.cause;
-        let row = cause.id.row();
+        let row = cause.id.description();
         let detail = cause.detail.to_string();
         let said = match detail.is_empty() {
             true => row.says.to_owned(),
@@ -29,15 +29,15 @@ impl From<&Event> for messages::Event {
     }
 }
 
-fn object(object: &Object) -> Option<messages::EventObject> {
+fn object(object: &EventSubject) -> Option<messages::EventObject> {
     Some(match object {
-        Object::None => return None,
-        Object::Tenant(name) => messages::EventObject::Tenant { name: name.clone() },
-        Object::Disk { name, tenant } => messages::EventObject::Disk {
+        EventSubject::None => return None,
+        EventSubject::Tenant(name) => messages::EventObject::Tenant { name: name.clone() },
+        EventSubject::Disk { name, tenant } => messages::EventObject::Disk {
             name: name.clone(),
             tenant: tenant.clone(),
         },
-        Object::Listener { place, tenant } => messages::EventObject::Listener {
+        EventSubject::Listener { place, tenant } => messages::EventObject::Listener {
             name: place.to_string(),
             tenant: tenant.clone(),
         },

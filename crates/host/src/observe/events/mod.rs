@@ -1,16 +1,18 @@
-//! Events: what happened in the daemon that its owner may want to know, each with an id, an object, an amount, a reason, and
-//! by whose word. Whoever causes one posts it and goes on: a thread of its own gives it a number, keeps it in a ring, and writes
-//! it to the log. What repeats becomes one event a second.
+//! Events: what happened in the daemon that its owner may want to know. Each has an id, an object, an amount, a reason,
+//! and an actor.
+//!
+//! Code that causes an event posts it and goes on. A thread of its own gives the event a number, keeps it in a buffer,
+//! and writes it to the log. A cause that repeats becomes one event per second.
 
+mod buffer;
+mod coalescer;
 mod counts;
 mod event;
 mod id;
 mod message;
-mod page;
+mod reason;
 mod record;
-mod repeats;
-mod ring;
-mod why;
+mod reference;
 
 use std::fmt;
 use std::io;
@@ -24,36 +26,36 @@ use parking_lot::Mutex;
 use sublet_types::TenantName;
 use tokio::sync::watch;
 
+pub use self::buffer::Excerpt;
 pub use self::counts::EventCount;
-pub use self::event::{Actor, Amount, Cause, Detail, Event, Object};
-pub use self::id::{EventId, Level, ROWS, Row};
-pub use self::page::reference;
-pub use self::record::{Happened, PolicyRecord};
-pub use self::ring::Excerpt;
-pub use self::why::Why;
+pub use self::event::{Actor, Event, EventAmount, EventDetail, EventSubject, PostedEvent};
+pub use self::id::{EventDescription, EventId, EventLevel, ROWS};
+pub use self::reason::EventReason;
+pub use self::record::{PolicyOutcome, PolicyRecord};
+pub use self::reference::reference;
 
-use self::counts::Counts;
-use self::repeats::Repeats;
-use self::ring::Ring;
+use self::buffer::EventBuffer;
+use self::coalescer::RepeatCoalescer;
+use self::counts::EventCounters;
 
-/// What the ring may take.
+/// The most bytes that the buffer may take.
 const RING_BYTES_MAX: usize = 8 << 20;
 
-/// Causes that wait to become events.
+/// The most causes that wait to become events.
 const INBOX_MAX: usize = 1024;
 
-/// Who follows events at once; each has a connection of the admin interface for as long as it likes.
+/// The most followers of events at once. Each holds a connection of the admin interface for as long as it likes.
 pub(crate) const FOLLOWERS_MAX: usize = 8;
 
-/// A handle on the daemon's events, for whoever causes or reads them. Without a `Writer` nothing is logged, and what was
-/// posted becomes events when somebody reads.
+/// A handle on the daemon's events, for code that posts or reads them. Without an `EventWriter` nothing is logged, and
+/// posted causes become events when somebody reads.
 #[derive(Clone)]
-pub struct Events(Arc<Shared>);
+pub struct Events(Arc<EventsInner>);
 
-struct Shared {
-    inbox: SyncSender<Posted>,
-    recorder: Mutex<Recorder>,
-    counts: Counts,
+struct EventsInner {
+    inbox: SyncSender<QueuedEvent>,
+    recorder: Mutex<EventRecorder>,
+    counts: EventCounters,
     /// The number of the latest event.
     latest: watch::Sender<u64>,
     followers: AtomicUsize,
@@ -64,14 +66,14 @@ struct Shared {
 }
 
 /// A cause and when it was posted, in Unix milliseconds.
-type Posted = (u64, Cause);
+type QueuedEvent = (u64, PostedEvent);
 
 /// Makes events of causes.
-struct Recorder {
-    inbox: Receiver<Posted>,
-    repeats: Repeats,
-    ring: Ring,
-    /// Lost causes that an event was made of.
+struct EventRecorder {
+    inbox: Receiver<QueuedEvent>,
+    repeats: RepeatCoalescer,
+    ring: EventBuffer,
+    /// Lost causes that an event has reported.
     lost_told: u64,
 }
 
@@ -84,15 +86,15 @@ impl fmt::Debug for Events {
 impl Default for Events {
     fn default() -> Events {
         let (inbox, posted) = sync_channel(INBOX_MAX);
-        Events(Arc::new(Shared {
+        Events(Arc::new(EventsInner {
             inbox,
-            recorder: Mutex::new(Recorder {
+            recorder: Mutex::new(EventRecorder {
                 inbox: posted,
-                repeats: Repeats::default(),
-                ring: Ring::new(RING_BYTES_MAX),
+                repeats: RepeatCoalescer::default(),
+                ring: EventBuffer::new(RING_BYTES_MAX),
                 lost_told: 0,
             }),
-            counts: Counts::default(),
+            counts: EventCounters::default(),
             latest: watch::Sender::new(0),
             followers: AtomicUsize::new(0),
             writer: OnceLock::new(),
@@ -104,8 +106,8 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Takes a cause down. Never waits, nor for memory; where too many wait already, it is counted and lost.
-    pub(crate) fn post(&self, cause: Cause) {
+    /// Posts a cause. Never waits, not even for memory. If too many causes wait already, this one is counted and lost.
+    pub(crate) fn post(&self, cause: PostedEvent) {
         let shared = &*self.0;
         shared.counts.count(&cause);
         if shared.inbox.try_send((unix_millis(), cause)).is_err() {
@@ -116,44 +118,49 @@ impl Events {
         }
     }
 
-    /// What tells this run of the daemon from others: numbers of events begin anew with each.
+    /// Identifies this run of the daemon. The numbers of events begin anew with each run.
     pub fn run(&self) -> u64 {
         self.0.began_millis
     }
 
-    /// What came after the event of that number, `most` events at most.
+    /// The events after that number, at most `most` of them.
     pub fn after(&self, seq: u64, most: usize) -> Excerpt {
         self.read(|ring| ring.after(seq, most))
     }
 
-    /// The number of the latest event; 0 before the first.
+    /// The number of the latest event, 0 before the first.
     pub fn latest(&self) -> u64 {
-        self.read(Ring::latest)
+        self.read(EventBuffer::latest)
     }
 
-    /// How many events are forgotten: the number of the last one that is.
+    /// The number of the last event that was dropped, which is also how many were dropped.
     pub fn forgotten(&self) -> u64 {
         self.read(|ring| ring.after(0, 0).lost)
     }
 
-    /// Since when nothing was forgotten, in Unix seconds.
+    /// Since when nothing was dropped, in Unix seconds.
     pub fn since(&self) -> u64 {
         self.read(|ring| self.since_of(ring))
     }
 
-    fn since_of(&self, ring: &Ring) -> u64 {
+    fn since_of(&self, ring: &EventBuffer) -> u64 {
         let forgotten = ring.forgotten_until().map(|millis| millis / 1000 + 1);
         forgotten.unwrap_or(self.0.began_millis / 1000)
     }
 
-    /// Tells when there are more events than before: its value is the latest one's number.
-    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+    /// Notifies when there are more events than before. The value is the number of the latest event.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.latest.subscribe()
     }
 
-    /// What a policy decided about a tenant and what that lost until `until` (Unix seconds), the latest first; and since when
-    /// nothing was forgotten, in Unix seconds.
-    pub fn about(&self, tenant: &TenantName, until: u64, most: usize) -> (Vec<Arc<Event>>, u64) {
+    /// What a policy decided about a tenant and what that tenant lost until `until` (Unix seconds), the latest first.
+    /// Also since when nothing was dropped, in Unix seconds.
+    pub fn policy_events(
+        &self,
+        tenant: &TenantName,
+        until: u64,
+        most: usize,
+    ) -> (Vec<Arc<Event>>, u64) {
         let is_told = |event: &&Arc<Event>| {
             event.policy().is_some()
                 && event.object().tenant() == Some(tenant)
@@ -170,23 +177,23 @@ impl Events {
         self.0.counts.all()
     }
 
-    /// Causes that became no event, since too many came at once.
+    /// Causes that became no event, because too many came at once.
     pub fn lost(&self) -> u64 {
         self.0.counts.lost.load(Ordering::Relaxed)
     }
 
-    /// A place for one who follows events; `None` where all are taken.
-    pub fn follow(&self) -> Option<Following> {
+    /// A permit to follow events, or `None` if all are taken.
+    pub fn follow(&self) -> Option<FollowerPermit> {
         let followers = &self.0.followers;
         let room = |now| (now < FOLLOWERS_MAX).then_some(now + 1);
         let entered = followers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
-        entered.ok().map(|_| Following(Arc::clone(&self.0)))
+        entered.ok().map(|_| FollowerPermit(Arc::clone(&self.0)))
     }
 
-    /// Reads the ring once what was posted before is in it.
-    fn read<T>(&self, read: impl FnOnce(&Ring) -> T) -> T {
+    /// Reads the buffer once it contains what was posted before.
+    fn read<T>(&self, read: impl FnOnce(&EventBuffer) -> T) -> T {
         let mut recorder = self.0.recorder.lock();
-        let new = self.0.record(&mut recorder, Which::Due);
+        let new = self.0.record(&mut recorder, RepeatFlush::Due);
         let answer = read(&recorder.ring);
         drop(recorder);
         self.0.announce(&new);
@@ -194,30 +201,30 @@ impl Events {
     }
 }
 
-/// Which of the causes that repeat become events.
+/// Which of the repeated causes become events.
 #[derive(Clone, Copy)]
-enum Which {
+enum RepeatFlush {
     /// Those that were gathered for long enough.
     Due,
     /// All.
     All,
 }
 
-impl Shared {
-    /// Makes events of what was posted.
-    fn record(&self, recorder: &mut Recorder, which: Which) -> Vec<Arc<Event>> {
+impl EventsInner {
+    /// Makes events from what was posted.
+    fn record(&self, recorder: &mut EventRecorder, which: RepeatFlush) -> Vec<Arc<Event>> {
         let now = self.began.elapsed();
         let lost = self.counts.lost.load(Ordering::Relaxed);
         let more_lost = lost - recorder.lost_told;
-        let Recorder {
+        let EventRecorder {
             inbox,
             repeats,
             ring,
             lost_told,
         } = recorder;
         let due = match which {
-            Which::Due => repeats.due(now),
-            Which::All => Vec::new(),
+            RepeatFlush::Due => repeats.due(now),
+            RepeatFlush::All => Vec::new(),
         };
         let mut new: Vec<Arc<Event>> = due
             .into_iter()
@@ -232,20 +239,20 @@ impl Shared {
         }
         if more_lost > 0 {
             *lost_told = lost;
-            let cause =
-                Cause::new(EventId::EventsLost, Why::Overflow).of(Amount::Events(more_lost));
+            let cause = PostedEvent::new(EventId::EventsLost, EventReason::Overflow)
+                .of(EventAmount::Events(more_lost));
             self.counts.count(&cause);
             let told = repeats.admit(now, unix_millis(), cause);
             new.extend(told.map(|cause| ring.push(unix_millis(), cause)));
         }
-        if matches!(which, Which::All) {
+        if matches!(which, RepeatFlush::All) {
             let rest = repeats.all(now).into_iter();
             new.extend(rest.map(|(at, cause)| ring.push(at, cause)));
         }
         new
     }
 
-    /// Writes new events to the log, and wakes who follows.
+    /// Writes new events to the log, and wakes the followers.
     fn announce(&self, new: &[Arc<Event>]) {
         let Some(last) = new.last() else {
             return;
@@ -260,11 +267,11 @@ impl Shared {
         });
     }
 
-    /// Makes events until the end, and sleeps while there is nothing to be made.
+    /// Makes events until the end, and sleeps while there is nothing to make.
     fn write(&self) {
         while !self.is_over.load(Ordering::Acquire) {
             let mut recorder = self.recorder.lock();
-            let new = self.record(&mut recorder, Which::Due);
+            let new = self.record(&mut recorder, RepeatFlush::Due);
             let due_in = recorder.repeats.due_in(self.began.elapsed());
             drop(recorder);
             self.announce(&new);
@@ -276,38 +283,38 @@ impl Shared {
                 None => thread::park(),
             }
         }
-        let new = self.record(&mut self.recorder.lock(), Which::All);
+        let new = self.record(&mut self.recorder.lock(), RepeatFlush::All);
         self.announce(&new);
     }
 }
 
-/// The least that the writer sleeps: what is due within it can wait as long.
+/// The shortest sleep of the writer. What is due within it can wait as long.
 const SOON: Duration = Duration::from_millis(10);
 
-/// The thread that makes events and logs them. Dropped, it makes the last ones and ends.
-pub(crate) struct Writer {
-    shared: Arc<Shared>,
+/// The thread that makes events and logs them. When it is dropped, it makes the last ones and ends.
+pub(crate) struct EventWriter {
+    shared: Arc<EventsInner>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Writer {
-    /// Has what is posted from now on become events at once, and logged.
-    pub(crate) fn start(events: &Events) -> io::Result<Writer> {
+impl EventWriter {
+    /// Starts the thread. What is posted from now on becomes an event at once, and is logged.
+    pub(crate) fn start(events: &Events) -> io::Result<EventWriter> {
         let shared = Arc::clone(&events.0);
         let thread = thread::Builder::new()
             .name("events".to_owned())
             .spawn(move || shared.write())?;
         let _ = events.0.writer.set(thread.thread().clone());
-        // What was posted meanwhile woke nobody.
+        // What was posted meanwhile woke no thread.
         thread.thread().unpark();
-        Ok(Writer {
+        Ok(EventWriter {
             shared: Arc::clone(&events.0),
             thread: Some(thread),
         })
     }
 }
 
-impl Drop for Writer {
+impl Drop for EventWriter {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -317,10 +324,10 @@ impl Drop for Writer {
     }
 }
 
-/// A place of one who follows events.
-pub struct Following(Arc<Shared>);
+/// The permit of one follower of events.
+pub struct FollowerPermit(Arc<EventsInner>);
 
-impl Drop for Following {
+impl Drop for FollowerPermit {
     fn drop(&mut self) {
         self.0.followers.fetch_sub(1, Ordering::Relaxed);
     }
@@ -329,7 +336,7 @@ impl Drop for Following {
 impl Event {
     /// Writes it to the log.
     fn log(&self) {
-        let Cause {
+        let PostedEvent {
             id,
             why,
             object,
@@ -338,16 +345,16 @@ impl Event {
             detail,
             count,
         } = &self.cause;
-        let row = id.row();
+        let row = id.description();
         let amount = amount.map(|amount| amount.to_string());
         let (by, count) = (actor.to_string(), (*count > 1).then_some(*count));
         let detail = detail.to_string();
         let detail = Some(detail.as_str()).filter(|detail| !detail.is_empty());
         let tenant = object.tenant().map(TenantName::as_str);
         let (disk, listener) = match object {
-            Object::Disk { name, .. } => (Some(name.as_str()), None),
-            Object::Listener { place, .. } => (None, Some(&**place)),
-            Object::None | Object::Tenant(_) => (None, None),
+            EventSubject::Disk { name, .. } => (Some(name.as_str()), None),
+            EventSubject::Listener { place, .. } => (None, Some(&**place)),
+            EventSubject::None | EventSubject::Tenant(_) => (None, None),
         };
         macro_rules! line {
             ($level:ident) => {
@@ -367,10 +374,10 @@ impl Event {
             };
         }
         match row.level {
-            Level::Debug => line!(debug),
-            Level::Info => line!(info),
-            Level::Warn => line!(warn),
-            Level::Error => line!(error),
+            EventLevel::Debug => line!(debug),
+            EventLevel::Info => line!(info),
+            EventLevel::Warn => line!(warn),
+            EventLevel::Error => line!(error),
         }
     }
 }

@@ -1,24 +1,25 @@
-//! What a policy decided about a tenant, and what a tenant lost: an event's detail, from which `policy explain` tells why.
+//! What a policy decided about a tenant, and what a tenant lost. This is an event's detail, from which `policy explain`
+//! says why.
 
 use sublet_policy::explain::{Explanation, Loss};
-use sublet_policy::moved::{Move, Place};
+use sublet_policy::transfers::{Holder, MemoryTransfer};
 use sublet_types::TenantName;
 
 /// What happened to one tenant under a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyRecord {
-    /// Under which policy.
+    /// The policy.
     pub policy: &'static str,
-    /// What, and why.
-    pub what: Happened,
-    /// Where what it lost went, or where what it may hold more came from.
-    pub moves: Vec<Move<TenantName>>,
+    /// What happened, and why.
+    pub what: PolicyOutcome,
+    /// Where the memory went that the tenant lost, or where the memory came from that it may hold more.
+    pub moves: Vec<MemoryTransfer<TenantName>>,
 }
 
 /// What can happen to a tenant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Happened {
-    /// Its target was changed.
+pub enum PolicyOutcome {
+    /// Its target changed.
     Decided(Explanation),
     /// It holds less than it did.
     Lost(Loss),
@@ -27,8 +28,8 @@ pub enum Happened {
 impl PolicyRecord {
     pub(super) fn bytes(&self) -> usize {
         let names = self.moves.iter().map(|one| match &one.place {
-            Place::Tenant(name) => name.as_str().len(),
-            Place::Free | Place::Host | Place::Others => 0,
+            Holder::Tenant(name) => name.as_str().len(),
+            Holder::Free | Holder::Host | Holder::Others => 0,
         });
         size_of::<PolicyRecord>() + size_of_val(&self.moves[..]) + names.sum::<usize>()
     }
@@ -36,21 +37,21 @@ impl PolicyRecord {
     /// What and why, as a sentence.
     pub fn why(&self) -> String {
         let (said, verb) = match &self.what {
-            Happened::Decided(explanation) if explanation.is_less() => {
+            PolicyOutcome::Decided(explanation) if explanation.is_less() => {
                 (explanation.to_string(), "for")
             }
-            Happened::Decided(explanation) => (explanation.to_string(), "from"),
-            Happened::Lost(loss) => (loss.to_string(), "to"),
+            PolicyOutcome::Decided(explanation) => (explanation.to_string(), "from"),
+            PolicyOutcome::Lost(loss) => (loss.to_string(), "to"),
         };
         if self.moves.is_empty() {
             return said;
         }
-        let part = |one: &Move<TenantName>| {
+        let part = |one: &MemoryTransfer<TenantName>| {
             let whose = match &one.place {
-                Place::Tenant(name) => name.to_string(),
-                Place::Free => "what is free".to_owned(),
-                Place::Host => "the host".to_owned(),
-                Place::Others => "others".to_owned(),
+                Holder::Tenant(name) => name.to_string(),
+                Holder::Free => "what is free".to_owned(),
+                Holder::Host => "the host".to_owned(),
+                Holder::Others => "others".to_owned(),
             };
             format!("{} {verb} {whose}", one.pages.bytes())
         };
@@ -61,13 +62,13 @@ impl PolicyRecord {
     /// As a line of JSON.
     pub fn line(&self, at: u64, tenant: &TenantName) -> String {
         let mut line = match &self.what {
-            Happened::Decided(explanation) => serde_json::json!({
+            PolicyOutcome::Decided(explanation) => serde_json::json!({
                 "pages_before": explanation.before.map(|pages| pages.0),
                 "pages_after": explanation.after.map(|pages| pages.0),
                 "why": explanation.reason,
                 "bound": explanation.bound,
             }),
-            Happened::Lost(loss) => serde_json::json!({
+            PolicyOutcome::Lost(loss) => serde_json::json!({
                 "held_before": loss.before.0,
                 "held_after": loss.after.0,
                 "secs": loss.secs,
@@ -81,14 +82,17 @@ impl PolicyRecord {
         format!("{line}\n")
     }
 
-    /// What followed it within the second, for the same reason: from what there was before the first to what there is after the last.
+    /// Adds what followed within the second, for the same reason: from what there was before the first to what there is
+    /// after the last.
     pub(super) fn add(&mut self, later: PolicyRecord) {
         let what = match (self.what, later.what) {
-            (Happened::Decided(first), Happened::Decided(last)) => Happened::Decided(Explanation {
-                before: first.before,
-                ..last
-            }),
-            (Happened::Lost(first), Happened::Lost(last)) => Happened::Lost(Loss {
+            (PolicyOutcome::Decided(first), PolicyOutcome::Decided(last)) => {
+                PolicyOutcome::Decided(Explanation {
+                    before: first.before,
+                    ..last
+                })
+            }
+            (PolicyOutcome::Lost(first), PolicyOutcome::Lost(last)) => PolicyOutcome::Lost(Loss {
                 before: first.before,
                 secs: first.secs.saturating_add(last.secs),
                 ..last
@@ -113,8 +117,8 @@ mod tests {
 
     use super::*;
 
-    fn change(to: u64) -> Happened {
-        Happened::Decided(Explanation {
+    fn change(to: u64) -> PolicyOutcome {
+        PolicyOutcome::Decided(Explanation {
             id: TenantId(1),
             before: Some(Pages(1)),
             after: Some(Pages(to)),
@@ -123,17 +127,17 @@ mod tests {
         })
     }
 
-    fn moves() -> Vec<Move<TenantName>> {
-        let ben = Place::Tenant("ben".parse().expect("a name"));
-        let all = [(ben, 512), (Place::Free, 256)];
-        let moved = |(place, pages)| Move {
+    fn moves() -> Vec<MemoryTransfer<TenantName>> {
+        let ben = Holder::Tenant("ben".parse().expect("a name"));
+        let all = [(ben, 512), (Holder::Free, 256)];
+        let moved = |(place, pages)| MemoryTransfer {
             place,
             pages: Pages(pages),
         };
         all.map(moved).to_vec()
     }
 
-    fn record(what: Happened) -> PolicyRecord {
+    fn record(what: PolicyOutcome) -> PolicyRecord {
         PolicyRecord {
             policy: "static-alloc",
             what,
@@ -156,7 +160,7 @@ mod tests {
             secs: 2,
             cause: LossCause::LetGo,
         };
-        let why = record(Happened::Lost(loss)).why();
+        let why = record(PolicyOutcome::Lost(loss)).why();
         assert!(
             why.ends_with("; 2.00 MiB to ben, 1.00 MiB to what is free"),
             "{why}"
@@ -166,7 +170,7 @@ mod tests {
     #[test]
     fn what_follows_within_a_second_is_one_record_that_adds_up() {
         let loss = |before, after| {
-            record(Happened::Lost(Loss {
+            record(PolicyOutcome::Lost(Loss {
                 before: Pages(before),
                 after: Pages(after),
                 secs: 1,

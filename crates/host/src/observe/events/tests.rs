@@ -2,10 +2,11 @@ use std::fs;
 use std::sync::Barrier;
 
 use super::*;
+use crate::wait_until::wait_until;
 
-fn cause(n: u64) -> Cause {
+fn cause(n: u64) -> PostedEvent {
     let name = format!("t{n}").parse().expect("a name");
-    Cause::new(EventId::TenantAdded, Why::Kept).to_tenant(&name)
+    PostedEvent::new(EventId::TenantAdded, EventReason::Kept).to_tenant(&name)
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn what_finds_no_room_is_counted_and_told_of_and_nobody_waits() {
     let excerpt = events.after(0, usize::MAX);
     let last = excerpt.events.last().expect("an event");
     assert_eq!(last.id(), EventId::EventsLost);
-    assert_eq!(last.cause.amount, Some(Amount::Events(more)));
+    assert_eq!(last.cause.amount, Some(EventAmount::Events(more)));
     assert_eq!(excerpt.events.len(), INBOX_MAX + 1);
     assert_eq!(events.after(0, usize::MAX).events.len(), INBOX_MAX + 1);
 }
@@ -55,7 +56,7 @@ fn what_finds_no_room_is_counted_and_told_of_and_nobody_waits() {
 #[test]
 fn followers_are_bounded_and_leave_their_places() {
     let events = Events::default();
-    let mut all: Vec<Following> = (0..FOLLOWERS_MAX)
+    let mut all: Vec<FollowerPermit> = (0..FOLLOWERS_MAX)
         .map(|_| events.follow().expect("a place"))
         .collect();
     assert!(events.follow().is_none());
@@ -66,8 +67,8 @@ fn followers_are_bounded_and_leave_their_places() {
 #[test]
 fn a_writer_makes_events_unasked_and_the_last_ones_at_its_end() {
     let events = Events::default();
-    let writer = Writer::start(&events).expect("a thread");
-    let mut news = events.news();
+    let writer = EventWriter::start(&events).expect("a thread");
+    let mut news = events.subscribe();
     let barrier = Barrier::new(4);
     thread::scope(|scope| {
         for n in 0..4 {
@@ -78,11 +79,7 @@ fn a_writer_makes_events_unasked_and_the_last_ones_at_its_end() {
             });
         }
     });
-    let until = Instant::now() + Duration::from_secs(60);
-    while *news.borrow_and_update() < 400 {
-        assert!(Instant::now() < until, "events are not made");
-        thread::yield_now();
-    }
+    wait_until("events are made", || *news.borrow_and_update() >= 400);
     // It repeats, and would wait for a second.
     events.post(cause(1));
     drop(writer);
@@ -97,9 +94,9 @@ fn what_is_told_of_a_tenant_is_what_policies_did_to_it_and_until_then() {
         "ben".parse().expect("a name"),
     );
     let record = |secs| {
-        Detail::Policy(Box::new(PolicyRecord {
+        EventDetail::Policy(Box::new(PolicyRecord {
             policy: "weights",
-            what: Happened::Lost(sublet_policy::explain::Loss {
+            what: PolicyOutcome::Lost(sublet_policy::explain::Loss {
                 before: sublet_types::Pages(9),
                 after: sublet_types::Pages(5),
                 secs,
@@ -108,14 +105,14 @@ fn what_is_told_of_a_tenant_is_what_policies_did_to_it_and_until_then() {
             moves: Vec::new(),
         }))
     };
-    let shrank = |tenant, why| Cause::new(EventId::TenantShrank, why).to_tenant(tenant);
-    events.post(shrank(&ann, Why::LetGo).with(record(1)));
-    events.post(shrank(&ben, Why::LetGo).with(record(2)));
-    events.post(shrank(&ann, Why::MadeRoom).with(record(3)));
-    events.post(Cause::new(EventId::TenantChanged, Why::Kept).to_tenant(&ann));
-    let (told, since) = events.about(&ann, u64::MAX, 10);
+    let shrank = |tenant, why| PostedEvent::new(EventId::TenantShrank, why).to_tenant(tenant);
+    events.post(shrank(&ann, EventReason::LetGo).with(record(1)));
+    events.post(shrank(&ben, EventReason::LetGo).with(record(2)));
+    events.post(shrank(&ann, EventReason::MadeRoom).with(record(3)));
+    events.post(PostedEvent::new(EventId::TenantChanged, EventReason::Kept).to_tenant(&ann));
+    let (told, since) = events.policy_events(&ann, u64::MAX, 10);
     let numbers: Vec<u64> = told.iter().map(|event| event.seq).collect();
     assert_eq!(numbers, [3, 1]);
-    assert_eq!(events.about(&ann, since - 1, 10).0.len(), 0);
-    assert_eq!(events.about(&ann, u64::MAX, 1).0[0].seq, 3);
+    assert_eq!(events.policy_events(&ann, since - 1, 10).0.len(), 0);
+    assert_eq!(events.policy_events(&ann, u64::MAX, 1).0[0].seq, 3);
 }

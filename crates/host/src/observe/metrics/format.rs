@@ -1,25 +1,28 @@
-//! How a page of metrics is written: as OpenMetrics, or in Prometheus's own text.
+//! The format of a page of metrics: OpenMetrics, or Prometheus's own text.
 
-/// How a page is written.
+/// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum MetricsFormat {
     /// OpenMetrics 1.0.
     OpenMetrics,
     /// Prometheus's text format, version 0.0.4.
     Text,
 }
 
-impl Format {
-    /// What it is called on the wire.
+impl MetricsFormat {
+    /// The format's content type on the wire.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
-            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+            MetricsFormat::OpenMetrics => {
+                "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            }
+            MetricsFormat::Text => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
 
-    /// What an `Accept` header asks for first; without a word of either, text, which every tool reads.
-    pub fn accepted(accept: &str) -> Format {
+    /// The format that an `Accept` header asks for first. If it names neither, the answer is text, which every tool
+    /// reads.
+    pub fn from_accept(accept: &str) -> MetricsFormat {
         let weight_of = |format: &str| {
             let named = accept.split(',').map(str::trim);
             let named = named.filter(|range| {
@@ -32,8 +35,8 @@ impl Format {
         };
         let open = weight_of("application/openmetrics-text");
         match open > 0.0 && open >= weight_of("text/plain") {
-            true => Format::OpenMetrics,
-            false => Format::Text,
+            true => MetricsFormat::OpenMetrics,
+            false => MetricsFormat::Text,
         }
     }
 }
@@ -45,7 +48,7 @@ fn weight(range: &str) -> f32 {
     weight.unwrap_or(1.0)
 }
 
-/// Prometheus's text format: a counter's family is called as its samples are, and there are no units and no end mark.
+/// Prometheus's text format: a counter's family has the name of its samples, and there are no units and no end mark.
 pub(super) fn as_text(page: &str) -> String {
     let mut text = String::with_capacity(page.len() + page.len() / 8);
     let mut help = None;
@@ -76,22 +79,22 @@ mod tests {
     #[test]
     fn a_page_is_written_as_the_caller_would_like_it_best() {
         let asked = [
-            ("", Format::Text),
-            ("*/*", Format::Text),
-            ("text/plain; version=0.0.4", Format::Text),
-            ("application/openmetrics-text", Format::OpenMetrics),
+            ("", MetricsFormat::Text),
+            ("*/*", MetricsFormat::Text),
+            ("text/plain; version=0.0.4", MetricsFormat::Text),
+            ("application/openmetrics-text", MetricsFormat::OpenMetrics),
             (
                 "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-                Format::OpenMetrics,
+                MetricsFormat::OpenMetrics,
             ),
             (
                 "text/plain, application/openmetrics-text; q=0.5",
-                Format::Text,
+                MetricsFormat::Text,
             ),
-            ("application/openmetrics-text;q=0", Format::Text),
+            ("application/openmetrics-text;q=0", MetricsFormat::Text),
         ];
         for (accept, format) in asked {
-            assert_eq!(Format::accepted(accept), format, "{accept}");
+            assert_eq!(MetricsFormat::from_accept(accept), format, "{accept}");
         }
     }
 

@@ -1,6 +1,6 @@
-//! Metrics in OpenMetrics form or Prometheus's own, made anew from a status at each scrape.
+//! Metrics in OpenMetrics form or Prometheus's own, made from a new status at each scrape.
 
-mod figure;
+mod definition;
 mod format;
 mod tables;
 
@@ -15,27 +15,34 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use sublet_client::messages::{
-    DiskStatus, EvictedStatus, LeftBehind, RingStatus, Status, TenantStatus,
+    DiskStatus, EvictedStatus, OrphanedPages, RingStatus, Status, TenantStatus,
 };
 use sublet_types::TenantName;
 
-use self::figure::Labelled;
-pub use self::format::Format;
+use self::definition::Labelled;
+pub use self::format::MetricsFormat;
 use self::format::as_text;
 use self::tables::{DAEMON, DISK, EVICTED, LEFT_BEHIND, PROCESS, RING, TENANT};
 use super::events::{EventCount, Events};
 use super::process::ProcessFigures;
 
 /// The page.
-pub fn page(status: Arc<Status>, events: &Events, format: Format) -> Result<String, fmt::Error> {
+pub fn render(
+    status: Arc<Status>,
+    events: &Events,
+    format: MetricsFormat,
+) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape(status, ProcessFigures::read())));
-    registry.register_collector(Box::new(Happenings(events.counts(), events.lost())));
+    registry.register_collector(Box::new(EventCountsCollector(
+        events.counts(),
+        events.lost(),
+    )));
     let mut page = String::new();
     encode(&mut page, &registry)?;
     Ok(match format {
-        Format::OpenMetrics => page,
-        Format::Text => as_text(&page),
+        MetricsFormat::OpenMetrics => page,
+        MetricsFormat::Text => as_text(&page),
     })
 }
 
@@ -55,11 +62,15 @@ impl Collector for Scrape {
         for figure in TENANT {
             figure.encode_each(&mut encoder, &status.tenants)?;
         }
-        let evicted: Vec<Evicted> = status.tenants.iter().flat_map(Evicted::of).collect();
+        let evicted: Vec<TenantEvictions> = status
+            .tenants
+            .iter()
+            .flat_map(TenantEvictions::of)
+            .collect();
         for figure in EVICTED {
             figure.encode_each(&mut encoder, &evicted)?;
         }
-        let ringing: Vec<Ringing> = status.tenants.iter().filter_map(Ringing::of).collect();
+        let ringing: Vec<TenantRings> = status.tenants.iter().filter_map(TenantRings::of).collect();
         for figure in RING {
             figure.encode_each(&mut encoder, &ringing)?;
         }
@@ -76,13 +87,13 @@ impl Collector for Scrape {
     }
 }
 
-/// How often each kind of event happened, and how often none was made of a cause.
+/// How often each kind of event happened, and how many causes became no event.
 #[derive(Debug)]
-struct Happenings(Vec<EventCount>, u64);
+struct EventCountsCollector(Vec<EventCount>, u64);
 
-impl Collector for Happenings {
+impl Collector for EventCountsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Happenings(counts, lost) = self;
+        let EventCountsCollector(counts, lost) = self;
         let (name, help) = ("sublet_events", "What happened, by id and reason");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for EventCount { id, why, count } in counts {
@@ -91,7 +102,7 @@ impl Collector for Happenings {
         }
         let (name, help) = (
             "sublet_events_lost",
-            "Causes that became no event, since too many came at once",
+            "Causes that became no event, because too many came at once",
         );
         let lost = ConstCounter::new(*lost);
         lost.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
@@ -104,21 +115,21 @@ impl Labelled for TenantStatus {
     }
 }
 
-/// Who was evicted of a tenant, of one kind.
-struct Evicted {
+/// The evictions of a tenant, of one kind.
+struct TenantEvictions {
     tenant: TenantName,
     kind: &'static str,
     status: EvictedStatus,
 }
 
-impl Evicted {
-    fn of(tenant: &TenantStatus) -> impl Iterator<Item = Evicted> {
+impl TenantEvictions {
+    fn of(tenant: &TenantStatus) -> impl Iterator<Item = TenantEvictions> {
         let both = [
             ("pages", tenant.evicted.pages),
             ("items", tenant.evicted.items),
         ];
         let of_kind = |(kind, status): (&'static str, Option<EvictedStatus>)| {
-            Some(Evicted {
+            Some(TenantEvictions {
                 tenant: tenant.name.clone(),
                 kind,
                 status: status?,
@@ -128,34 +139,34 @@ impl Evicted {
     }
 }
 
-impl Labelled for Evicted {
+impl Labelled for TenantEvictions {
     fn labels(&self) -> Vec<(&'static str, &str)> {
         vec![("tenant", self.tenant.as_str()), ("kind", self.kind)]
     }
 }
 
 /// A tenant's rings.
-struct Ringing {
+struct TenantRings {
     tenant: TenantName,
     status: RingStatus,
 }
 
-impl Ringing {
-    fn of(tenant: &TenantStatus) -> Option<Ringing> {
-        Some(Ringing {
+impl TenantRings {
+    fn of(tenant: &TenantStatus) -> Option<TenantRings> {
+        Some(TenantRings {
             tenant: tenant.name.clone(),
             status: tenant.ring.clone()?,
         })
     }
 }
 
-impl Labelled for Ringing {
+impl Labelled for TenantRings {
     fn labels(&self) -> Vec<(&'static str, &str)> {
         vec![("tenant", self.tenant.as_str())]
     }
 }
 
-impl Labelled for LeftBehind {
+impl Labelled for OrphanedPages {
     fn labels(&self) -> Vec<(&'static str, &str)> {
         vec![("disk", self.name.as_str())]
     }
@@ -169,13 +180,13 @@ impl Labelled for DiskStatus {
 
 /// `sublet_build_info{version="0.1.0"} 1`.
 fn encode_build(encoder: &mut DescriptorEncoder<'_>, release: &str) -> fmt::Result {
-    let (name, help) = ("sublet_build_info", "Which release this is; always 1");
+    let (name, help) = ("sublet_build_info", "The daemon's release; always 1");
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     ConstGauge::new(1_u64).encode(family.encode_family(&[("version", release)])?)
 }
 
-/// Who was not let in, by reason.
-fn encode_refused(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::Result {
+/// Refused connections, by reason.
+fn encode_refused(encoder: &mut DescriptorEncoder<'_>, all: &[TenantRings]) -> fmt::Result {
     if all.is_empty() {
         return Ok(());
     }
@@ -184,7 +195,7 @@ fn encode_refused(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::
         "Connections refused: all places taken, a user who may not, no memory or descriptors left",
     );
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for Ringing { tenant, status } in all {
+    for TenantRings { tenant, status } in all {
         let reasons = [
             ("full", status.refused_full),
             ("uid", status.refused_uid),
@@ -221,7 +232,7 @@ fn encode_turned_away(encoder: &mut DescriptorEncoder<'_>, disks: &[DiskStatus])
 }
 
 /// `sublet_ring_operations_total{tenant="web",verb="get",outcome="hit"}`.
-fn encode_operations(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::Result {
+fn encode_operations(encoder: &mut DescriptorEncoder<'_>, all: &[TenantRings]) -> fmt::Result {
     if all.is_empty() {
         return Ok(());
     }
@@ -230,7 +241,7 @@ fn encode_operations(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fm
         "Pages put, got and flushed; of other verbs, and of what made no sense, entries",
     );
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for Ringing { tenant, status } in all {
+    for TenantRings { tenant, status } in all {
         for (verb, outcomes) in &status.operations {
             for (outcome, count) in outcomes {
                 let labels = [
@@ -245,7 +256,7 @@ fn encode_operations(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fm
     Ok(())
 }
 
-/// What clients did, by memcached's names: `sublet_tenant_get_hits_total{tenant="web"}`.
+/// What clients did, under memcached's names: `sublet_tenant_get_hits_total{tenant="web"}`.
 fn encode_counters(encoder: &mut DescriptorEncoder<'_>, tenants: &[TenantStatus]) -> fmt::Result {
     let Some(first) = tenants.first() else {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Every figure that is one number of the daemon, its process, a tenant, a tenant's rings or a disk.
+//! Every metric that is one number of the daemon, its process, a tenant, a tenant's rings or a disk.
 
-use sublet_client::messages::{DiskState, DiskStatus, LeftBehind, Status, TenantStatus};
+use sublet_client::messages::{DiskState, DiskStatus, OrphanedPages, Status, TenantStatus};
 
-use super::figure::{BYTES, Figure, SECONDS, counter, gauge};
-use super::{Evicted, Ringing};
+use super::definition::{BYTES, MetricDefinition, SECONDS, counter, gauge};
+use super::{TenantEvictions, TenantRings};
 use crate::observe::process::ProcessFigures;
 
-pub(super) const DAEMON: &[Figure<Status>] = &[
+pub(super) const DAEMON: &[MetricDefinition<Status>] = &[
     gauge(
         "sublet_uptime",
         SECONDS,
@@ -28,22 +28,19 @@ pub(super) const DAEMON: &[Figure<Status>] = &[
     gauge(
         "sublet_shared",
         BYTES,
-        "Memory that it shares with programs on page rings and with guests over vhost-user",
+        "Memory that the process shares with programs on page rings and with guests over vhost-user",
         |s| Some(s.daemon.shared.0 as f64),
     ),
     gauge("sublet_host_memory", BYTES, "The host's memory", |s| {
         Some(s.host.memory.0 as f64)
     }),
-    gauge(
-        "sublet_host_free",
-        BYTES,
-        "The host's memory in nobody's use",
-        |s| Some(s.host.free.0 as f64),
-    ),
+    gauge("sublet_host_free", BYTES, "The host's free memory", |s| {
+        Some(s.host.free.0 as f64)
+    }),
     gauge(
         "sublet_host_available",
         BYTES,
-        "What the kernel thinks programs could get",
+        "Memory that programs could get, as the kernel estimates it",
         |s| Some(s.host.available.0 as f64),
     ),
     gauge(
@@ -55,55 +52,55 @@ pub(super) const DAEMON: &[Figure<Status>] = &[
     gauge(
         "sublet_host_reserve",
         BYTES,
-        "Idle memory that is left to the host",
+        "Idle memory that the daemon leaves to the host",
         |s| Some(s.host.reserve.0 as f64),
     ),
     gauge(
         "sublet_policy_unassigned",
         BYTES,
-        "What the policy's targets leave over",
+        "Memory that the policy's targets leave over",
         |s| s.rule.as_ref().map(|rule| rule.unassigned.0 as f64),
     ),
     gauge(
         "sublet_policy_wanted",
         BYTES,
-        "What the policy would ask of other nodes",
+        "Memory that the policy would ask of other nodes",
         |s| s.rule.as_ref().map(|rule| rule.wanted.0 as f64),
     ),
     counter(
         "sublet_policy_moved",
         BYTES,
-        "What one tenant held and another took, since the start",
+        "Memory that one tenant held and another took, since the start",
         |s| s.rule.as_ref().map(|rule| rule.moved.0 as f64),
     ),
     counter(
         "sublet_policy_moves_undone",
         BYTES,
-        "What of that came back within ten minutes",
+        "The part of moved memory that came back within ten minutes",
         |s| s.rule.as_ref().map(|rule| rule.moves_undone.0 as f64),
     ),
     gauge(
         "sublet_arena_limit",
         BYTES,
-        "What the arena may hold",
+        "Memory that the arena may hold",
         |s| Some(s.arena.limit.0 as f64),
     ),
     gauge(
         "sublet_arena_held",
         BYTES,
-        "What the arena holds, index and free list included",
+        "Memory that the arena holds, index and free list included",
         |s| Some(s.arena.held.0 as f64),
     ),
     gauge(
         "sublet_arena_free",
         BYTES,
-        "Of that, on the free list",
+        "Memory of the arena on the free list",
         |s| Some(s.arena.free.0 as f64),
     ),
     gauge(
         "sublet_arena_index",
         BYTES,
-        "Of that, the hash index",
+        "Memory of the arena in the hash index",
         |s| Some(s.arena.index.0 as f64),
     ),
     gauge(
@@ -150,8 +147,8 @@ pub(super) const DAEMON: &[Figure<Status>] = &[
     ),
 ];
 
-/// What Prometheus's libraries say of any process, by their names.
-pub(super) const PROCESS: &[Figure<ProcessFigures>] = &[
+/// The metrics that Prometheus's libraries expose for any process, under their names.
+pub(super) const PROCESS: &[MetricDefinition<ProcessFigures>] = &[
     counter(
         "process_cpu",
         SECONDS,
@@ -193,37 +190,43 @@ pub(super) const PROCESS: &[Figure<ProcessFigures>] = &[
     }),
 ];
 
-pub(super) const TENANT: &[Figure<TenantStatus>] = &[
+pub(super) const TENANT: &[MetricDefinition<TenantStatus>] = &[
     gauge(
         "sublet_tenant_weight",
         None,
-        "Its share relative to the others'",
+        "The tenant's share relative to the others'",
         |t| Some(f64::from(t.weight.0)),
     ),
     gauge(
         "sublet_tenant_floor",
         BYTES,
-        "What the others never take from it",
+        "Memory that the others never take from the tenant",
         |t| t.floor.map(|a| a.0 as f64),
     ),
     gauge(
         "sublet_tenant_ceiling",
         BYTES,
-        "What it never holds more than",
+        "The most memory that the tenant ever holds",
         |t| t.ceiling.map(|a| a.0 as f64),
     ),
-    gauge("sublet_tenant_held", BYTES, "Blocks it owns", |t| {
-        Some(t.held.0 as f64)
-    }),
+    gauge(
+        "sublet_tenant_held",
+        BYTES,
+        "Blocks that the tenant owns",
+        |t| Some(t.held.0 as f64),
+    ),
     gauge(
         "sublet_tenant_used",
         BYTES,
-        "Bytes of its live items and pages",
+        "Bytes of the tenant's live items and pages",
         |t| Some(t.used.0 as f64),
     ),
-    gauge("sublet_tenant_items", None, "Its live items", |t| {
-        Some(t.items as f64)
-    }),
+    gauge(
+        "sublet_tenant_items",
+        None,
+        "The tenant's live items",
+        |t| Some(t.items as f64),
+    ),
     gauge(
         "sublet_tenant_fairness",
         None,
@@ -236,9 +239,12 @@ pub(super) const TENANT: &[Figure<TenantStatus>] = &[
         "1 while its new pages are refused, 0 else",
         |t| Some(f64::from(u8::from(t.frozen))),
     ),
-    gauge("sublet_tenant_connections", None, "Its connections", |t| {
-        Some(t.connections as f64)
-    }),
+    gauge(
+        "sublet_tenant_connections",
+        None,
+        "The tenant's connections",
+        |t| Some(t.connections as f64),
+    ),
     counter(
         "sublet_tenant_evictions",
         None,
@@ -254,19 +260,22 @@ pub(super) const TENANT: &[Figure<TenantStatus>] = &[
     gauge(
         "sublet_tenant_target",
         BYTES,
-        "What the policy allows it to hold",
+        "Memory that the policy allows the tenant to hold",
         |t| t.target.map(|target| target.0 as f64),
     ),
-    gauge("sublet_tenant_pools", None, "Its pools of pages", |t| {
-        Some(t.pages.pools as f64)
-    }),
+    gauge(
+        "sublet_tenant_pools",
+        None,
+        "The tenant's pools of pages",
+        |t| Some(t.pages.pools as f64),
+    ),
     gauge("sublet_tenant_pages", None, "Its pages in memory", |t| {
         Some(t.pages.used as f64)
     }),
     gauge(
         "sublet_tenant_pages_on_disk",
         None,
-        "Its persistent pages that are on disk only",
+        "The tenant's persistent pages that are only on disk",
         |t| Some(t.pages.on_disk as f64),
     ),
     gauge(
@@ -281,7 +290,7 @@ pub(super) const TENANT: &[Figure<TenantStatus>] = &[
     counter(
         "sublet_tenant_page_puts_succeeded",
         None,
-        "Puts that displaced no page of its own and were not refused",
+        "Puts that displaced no page of the tenant and were not refused",
         |t| Some(t.pages.puts_succeeded as f64),
     ),
     counter(
@@ -290,13 +299,16 @@ pub(super) const TENANT: &[Figure<TenantStatus>] = &[
         "Puts that were refused",
         |t| Some(t.pages.puts_refused as f64),
     ),
-    counter("sublet_tenant_page_gets", None, "Pages asked for", |t| {
-        Some(t.pages.gets as f64)
-    }),
+    counter(
+        "sublet_tenant_page_gets",
+        None,
+        "Pages that clients asked for",
+        |t| Some(t.pages.gets as f64),
+    ),
     counter(
         "sublet_tenant_page_hits",
         None,
-        "Pages asked for that were there",
+        "Pages that clients asked for and that were there",
         |t| Some(t.pages.hits as f64),
     ),
     counter("sublet_tenant_page_flushes", None, "Pages flushed", |t| {
@@ -305,7 +317,7 @@ pub(super) const TENANT: &[Figure<TenantStatus>] = &[
     counter(
         "sublet_tenant_page_evictions",
         None,
-        "Ephemeral pages that went for others",
+        "Ephemeral pages that were evicted for others",
         |t| Some(t.pages.evictions as f64),
     ),
     counter(
@@ -316,7 +328,7 @@ pub(super) const TENANT: &[Figure<TenantStatus>] = &[
     ),
 ];
 
-pub(super) const EVICTED: &[Figure<Evicted>] = &[
+pub(super) const EVICTED: &[MetricDefinition<TenantEvictions>] = &[
     gauge(
         "sublet_tenant_eviction_age_p50",
         SECONDS,
@@ -361,17 +373,17 @@ pub(super) const EVICTED: &[Figure<Evicted>] = &[
     ),
 ];
 
-pub(super) const RING: &[Figure<Ringing>] = &[
+pub(super) const RING: &[MetricDefinition<TenantRings>] = &[
     gauge(
         "sublet_ring_connections",
         None,
-        "Connections to its rings that are open",
+        "Open connections to the tenant's rings",
         |r| Some(r.status.connections as f64),
     ),
     gauge(
         "sublet_ring_pools_waiting",
         None,
-        "Restored pools that wait for their program",
+        "Restored pools that wait for their programs",
         |r| Some(r.status.pools_waiting as f64),
     ),
     counter(
@@ -383,7 +395,7 @@ pub(super) const RING: &[Figure<Ringing>] = &[
     counter(
         "sublet_ring_connections_ended_for_garbage",
         None,
-        "Connections that ended because their ring held garbage, or their socket chatter",
+        "Connections that ended because their ring or their socket held garbage",
         |r| Some(r.status.ended_garbage as f64),
     ),
     counter(
@@ -418,14 +430,14 @@ pub(super) const RING: &[Figure<Ringing>] = &[
     ),
 ];
 
-pub(super) const LEFT_BEHIND: &[Figure<LeftBehind>] = &[gauge(
+pub(super) const LEFT_BEHIND: &[MetricDefinition<OrphanedPages>] = &[gauge(
     "sublet_disk_left_behind_pages",
     None,
     "Pages of swap that no disk of that name writes to their backing",
     |left| Some(left.pages as f64),
 )];
 
-pub(super) const DISK: &[Figure<DiskStatus>] = &[
+pub(super) const DISK: &[MetricDefinition<DiskStatus>] = &[
     gauge("sublet_disk_size", BYTES, "Its size", |d| {
         Some(d.size.0 as f64)
     }),
@@ -511,15 +523,27 @@ pub(super) const DISK: &[Figure<DiskStatus>] = &[
         Some(d.faults as f64)
     }),
     gauge(
+        "sublet_disk_backing_path_mismatch",
+        None,
+        "1 while the path of its backing leads to another file",
+        |d| Some(f64::from(u8::from(d.astray))),
+    ),
+    gauge(
+        "sublet_disk_notes_unwritten",
+        None,
+        "1 while it writes through because a note cannot be written to the state folder",
+        |d| Some(f64::from(u8::from(d.unnoted))),
+    ),
+    gauge(
         "sublet_disk_astray",
         None,
-        "1 while its backing's path leads to it no more",
+        "The old name of sublet_disk_backing_path_mismatch; it stays for two releases",
         |d| Some(f64::from(u8::from(d.astray))),
     ),
     gauge(
         "sublet_disk_unnoted",
         None,
-        "1 while it writes through because a note cannot be written to the state folder",
+        "The old name of sublet_disk_notes_unwritten; it stays for two releases",
         |d| Some(f64::from(u8::from(d.unnoted))),
     ),
 ];

@@ -1,5 +1,5 @@
-//! A container thrashes at a memory limit of its own beside an arena that grows: the host has memory to spare, and the arena
-//! grows as fast as without it.
+//! A container thrashes at its own memory limit beside an arena that grows. The host has memory to spare, and the arena
+//! grows as fast as without the container.
 
 use std::fs;
 use std::io;
@@ -13,52 +13,52 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use sublet_types::Bytes;
 use tempfile::NamedTempFile;
 
-use super::super::group::Group;
-use super::super::progress::Progress;
-use super::super::report::{Goal, Measured, Report, Row};
-use super::daemon::Daemon;
+use super::super::cgroup::BenchCgroup;
+use super::super::progress::BenchProgress;
+use super::super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
+use super::daemon::FilledDaemon;
 use super::error::PressureError;
-use super::scale::Scale;
+use super::scale::TestScale;
 
-/// What the container may hold, and the file that it reads again and again.
+/// The container's limit, and the size of the file that it reads again and again.
 const LIMIT: Bytes = Bytes::mib(96);
 const FILE: Bytes = Bytes::mib(300);
 
 /// What the arena grows back to.
 const ARENA: Bytes = Bytes::gib(4);
 
-/// An arena that is not back by then is held up.
+/// An arena that is not back after this time was held up.
 const BACK_MAX: Duration = Duration::from_secs(60);
 
-/// How much longer it may take.
+/// How many times longer the growth may take beside the container.
 const TIME_MAX: f64 = 1.25;
 
 const PAIRS_MAX: usize = 5;
 
 /// What runs meanwhile.
 #[derive(Clone, Copy)]
-enum Beside {
+enum Neighbour {
     Container,
     Nothing,
 }
 
-/// Pairs of runs; nothing but a note where no cgroup can be made.
+/// Runs the pairs. Only a note results if no cgroup can be made.
 pub(super) fn run(
-    scale: &Scale,
-    progress: &Progress,
-    report: &mut Report,
+    scale: &TestScale,
+    progress: &BenchProgress,
+    report: &mut BenchReport,
 ) -> Result<(), PressureError> {
     let pairs = scale.pairs.min(PAIRS_MAX);
     let (mut with, mut without) = (Vec::new(), Vec::new());
     progress.expect(2 * pairs);
     for pair in 0..pairs {
-        progress.say(format!(
+        progress.show_message(format!(
             "an arena grows beside a container, pair {} of {pairs}",
             pair + 1
         ));
         for (beside, times) in [
-            (Beside::Container, &mut with),
-            (Beside::Nothing, &mut without),
+            (Neighbour::Container, &mut with),
+            (Neighbour::Nothing, &mut without),
         ] {
             let Some(grown) = grow(&scale.sublet, beside)? else {
                 report
@@ -76,25 +76,27 @@ pub(super) fn run(
 
 /// How an arena grew back.
 #[derive(Clone, Copy)]
-enum Grown {
+enum Regrowth {
     Within(Duration),
     /// It was not back after [`BACK_MAX`].
     Not,
 }
 
-/// One row tells times. Runs that gave up have none: two of them would look alike, and another row counts them.
-fn rows(with: &[Grown], without: &[Grown]) -> [Row; 2] {
-    let millis = |grown: &Grown| match grown {
-        Grown::Within(time) => time.as_secs_f64() * 1000.0,
-        Grown::Not => BACK_MAX.as_secs_f64() * 1000.0,
+/// The rows. One row has the times. Runs that gave up have no time: two of them would look alike, and another row
+/// counts them.
+fn rows(with: &[Regrowth], without: &[Regrowth]) -> [BenchRow; 2] {
+    let millis = |grown: &Regrowth| match grown {
+        Regrowth::Within(time) => time.as_secs_f64() * 1000.0,
+        Regrowth::Not => BACK_MAX.as_secs_f64() * 1000.0,
     };
-    let measured = |all: &[Grown]| Measured::of(&all.iter().map(millis).collect::<Vec<_>>());
+    let measured =
+        |all: &[Regrowth]| RoundsSummary::of(&all.iter().map(millis).collect::<Vec<_>>());
     let all = with.iter().chain(without);
-    let gave_up = all.filter(|grown| matches!(grown, Grown::Not)).count();
+    let gave_up = all.filter(|grown| matches!(grown, Regrowth::Not)).count();
     let name = format!("an arena grows back to {ARENA} beside a container that thrashes");
-    let times = Row::new(format!("{name}: time"), "ms", measured(with));
-    let failed = Measured::of(&[gave_up as f64]);
-    let failed = Row::new(format!("{name}, or alone: not within 60 s"), "runs", failed);
+    let times = BenchRow::new(format!("{name}: time"), "ms", measured(with));
+    let failed = RoundsSummary::of(&[gave_up as f64]);
+    let failed = BenchRow::new(format!("{name}, or alone: not within 60 s"), "runs", failed);
     [
         times
             .against(measured(without))
@@ -103,13 +105,13 @@ fn rows(with: &[Grown], without: &[Grown]) -> [Row; 2] {
     ]
 }
 
-/// How an arena that has given all away grows as large as before; nothing where no container can be.
-fn grow(sublet: &Path, beside: Beside) -> Result<Option<Grown>, PressureError> {
-    let daemon = Daemon::start(sublet, None)?;
+/// How an arena that has given all away grows as large as before. Nothing if no container can be made.
+fn grow(sublet: &Path, beside: Neighbour) -> Result<Option<Regrowth>, PressureError> {
+    let daemon = FilledDaemon::start(sublet, None)?;
     daemon.fill_to(ARENA, BACK_MAX)?;
     let container = match beside {
-        Beside::Nothing => None,
-        Beside::Container => match Container::start() {
+        Neighbour::Nothing => None,
+        Neighbour::Container => match Container::start() {
             Ok(container) => Some(container),
             Err(_) => return Ok(None),
         },
@@ -117,25 +119,25 @@ fn grow(sublet: &Path, beside: Beside) -> Result<Option<Grown>, PressureError> {
     daemon.release_all()?;
     let time = daemon.fill_to(ARENA, BACK_MAX)?;
     drop(container);
-    Ok(Some(time.map_or(Grown::Not, Grown::Within)))
+    Ok(Some(time.map_or(Regrowth::Not, Regrowth::Within)))
 }
 
-/// It ends with this.
+/// A container. It ends when this is dropped.
 struct Container {
     program: Child,
     _file: NamedTempFile,
-    _group: Group,
+    _group: BenchCgroup,
 }
 
 impl Container {
     fn start() -> io::Result<Container> {
-        Container::start_in(Group::make("container", LIMIT)?, FILE)
+        Container::start_in(BenchCgroup::make("container", LIMIT)?, FILE)
     }
 
-    fn start_in(group: Group, size: Bytes) -> io::Result<Container> {
+    fn start_in(group: BenchCgroup, size: Bytes) -> io::Result<Container> {
         let file = NamedTempFile::new_in("/var/tmp")?;
         fs::write(file.path(), vec![b'f'; size.0 as usize])?;
-        // What stays in memory would be the bench's own, and the container would not miss it.
+        // What stays in memory would belong to the bench, and the container would not miss it.
         file.as_file().sync_all()?;
         fadvise(file.as_file(), 0, None, Advice::DontNeed)?;
         let program = group.within(|| read_for_ever(file.path()));
@@ -149,7 +151,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // With its children: they are in the cgroup as well.
+        // Kills its children too: they are in the cgroup as well.
         let all = Pid::from_child(&self.program);
         let _ = kill_process_group(all, Signal::KILL);
         let _ = self.program.wait();
@@ -172,16 +174,16 @@ mod tests {
     #[test]
     fn runs_that_give_up_do_not_hold() {
         let hold = |with, without| rows(&[with], &[without]).map(|row| row.holds() == Some(true));
-        let second = Grown::Within(Duration::from_secs(1));
+        let second = Regrowth::Within(Duration::from_secs(1));
         assert_eq!(hold(second, second), [true, true]);
-        assert!(!hold(Grown::Not, Grown::Not)[1]);
-        assert!(!hold(second, Grown::Not)[1]);
-        assert_eq!(hold(Grown::Not, second), [false, false]);
+        assert!(!hold(Regrowth::Not, Regrowth::Not)[1]);
+        assert!(!hold(second, Regrowth::Not)[1]);
+        assert_eq!(hold(Regrowth::Not, second), [false, false]);
     }
 
     #[test]
     fn a_container_takes_its_programs_and_its_cgroup_with_it() {
-        let Ok(group) = Group::make("tested", Bytes::mib(32)) else {
+        let Ok(group) = BenchCgroup::make("tested", Bytes::mib(32)) else {
             eprintln!("skipped: no cgroup with a limit can be made");
             return;
         };

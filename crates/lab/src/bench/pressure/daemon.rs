@@ -1,4 +1,4 @@
-//! A daemon of the bench's own, and what fills it.
+//! A separate daemon for the bench, and the client that fills it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
-use sublet_sim::chance::Chance;
+use sublet_sim::rng::SimRng;
 use sublet_types::{Bytes, PAGE_BYTES};
 
 use super::vitals;
@@ -19,7 +19,7 @@ use crate::exit::Exit;
 
 /// How long the daemon may take until it answers.
 const START_MAX: Duration = Duration::from_secs(20);
-/// The arena is full when it has not grown by [`GROWTH_MIN`] for so long.
+/// The arena counts as full if it has not grown by [`GROWTH_MIN`] for this long.
 const FULL_AFTER: Duration = Duration::from_secs(3);
 const GROWTH_MIN: Bytes = Bytes::mib(16);
 /// Filling is given up after this.
@@ -39,7 +39,7 @@ pub(crate) enum DaemonError {
     /// It does not answer.
     #[error("sublet serve does not answer on port {0}")]
     Mute(u16),
-    /// It could not be asked to give its memory back.
+    /// It could not be asked to release its memory.
     #[error("cannot ask sublet serve to release memory: {0}")]
     Release(io::Error),
     /// It could not be filled.
@@ -47,17 +47,17 @@ pub(crate) enum DaemonError {
     Fill(io::Error),
 }
 
-/// Runs a program in this process, and has it end with the one that started it.
+/// Run a program in this process that ends with the process that started it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TetherArgs {
-    /// The program.
+    /// Run this program.
     program: PathBuf,
-    /// What it is told.
+    /// Pass these arguments.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
-/// The tether itself: it lasts beyond the exec.
+/// Ties this process to its parent, then executes the program. The tie outlasts the exec.
 pub(in crate::bench) fn tether(args: &TetherArgs) -> Exit {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return Exit::failed(format_args!("cannot be tied to the bench: {error}"));
@@ -65,24 +65,24 @@ pub(in crate::bench) fn tether(args: &TetherArgs) -> Exit {
     Exit::failed(Command::new(&args.program).args(&args.arguments).exec())
 }
 
-/// A running `sublet serve`; it ends with its owner.
-pub(super) struct Daemon {
+/// A running `sublet serve`. It ends with its owner.
+pub(super) struct FilledDaemon {
     sublet: PathBuf,
     child: Child,
     port: u16,
     folder: PathBuf,
 }
 
-impl Daemon {
-    /// Starts one of `sublet` whose arena takes all that is idle, or `arena` where that is said.
-    pub(super) fn start(sublet: &Path, arena: Option<Bytes>) -> Result<Daemon, DaemonError> {
+impl FilledDaemon {
+    /// Starts a daemon of `sublet`. Its arena takes all that is idle, or `arena` if that is given.
+    pub(super) fn start(sublet: &Path, arena: Option<Bytes>) -> Result<FilledDaemon, DaemonError> {
         let host = vitals::figures().unwrap_or_default();
         let port = free_port().map_err(DaemonError::Start)?;
         let folder =
             std::env::temp_dir().join(format!("sublet-bench-{}-{port}", std::process::id()));
         fs::create_dir(&folder).map_err(DaemonError::Start)?;
         let mut command = Command::new(std::env::current_exe().map_err(DaemonError::Start)?);
-        // A ceiling: it may run beside a daemon of the host's own.
+        // A ceiling, because it may run beside a daemon of the host's own.
         let ceiling = arena.unwrap_or(host.memory);
         command.args(["bench-tether", "--"]).arg(sublet);
         command.args(["serve", "--ceiling", &ceiling.0.to_string()]);
@@ -99,7 +99,7 @@ impl Daemon {
             .stderr(Stdio::null())
             .spawn()
             .map_err(DaemonError::Start)?;
-        let mut daemon = Daemon {
+        let mut daemon = FilledDaemon {
             sublet: sublet.to_owned(),
             child,
             port,
@@ -129,7 +129,7 @@ impl Daemon {
         resident(self.child.id())
     }
 
-    /// Its process.
+    /// Its process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -149,7 +149,8 @@ impl Daemon {
         Ok(self.resident())
     }
 
-    /// Stores items until it has `amount` in memory; how long that took, if it did within `most`.
+    /// Stores items until it has `amount` in memory. Returns how long that took, or nothing if it took longer than
+    /// `most`.
     pub(super) fn fill_to(
         &self,
         amount: Bytes,
@@ -160,7 +161,7 @@ impl Daemon {
         Ok((self.resident() >= amount).then(|| begun.elapsed()))
     }
 
-    /// Has it give back all that it holds.
+    /// Makes it release all that it holds.
     pub(super) fn release_all(&self) -> Result<(), DaemonError> {
         let released = Command::new(&self.sublet)
             .args([
@@ -174,7 +175,7 @@ impl Daemon {
             .stderr(Stdio::null())
             .status();
         match released {
-            // It says so where it had less to give than was asked for.
+            // The message says so if it had less to give than was asked for.
             Ok(_) => Ok(()),
             Err(error) => Err(DaemonError::Release(error)),
         }
@@ -182,9 +183,9 @@ impl Daemon {
 
     fn store_while(&self, mut goes_on: impl FnMut(Bytes) -> bool) -> Result<(), DaemonError> {
         let mut socket = self.connect().map_err(DaemonError::Fill)?;
-        let mut chance = Chance::seeded(0xf111);
+        let mut rng = SimRng::seeded(0xf111);
         let value: Vec<u8> = (0..VALUE_BYTES)
-            .map(|_| b'!' + chance.below(90) as u8)
+            .map(|_| b'!' + rng.below(90) as u8)
             .collect();
         let mut batch = Vec::with_capacity(BATCH * (VALUE_BYTES + 64));
         let mut key = u64::from(std::process::id()) << 32;
@@ -192,7 +193,7 @@ impl Daemon {
             batch.clear();
             for _ in 0..BATCH {
                 key += 1;
-                // Writing to a Vec cannot fail.
+                // A write to a Vec cannot fail.
                 let _ = write!(batch, "set fill-{key} 0 0 {VALUE_BYTES} noreply\r\n");
                 batch.extend_from_slice(&value);
                 batch.extend_from_slice(b"\r\n");
@@ -203,7 +204,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for FilledDaemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -4,32 +4,32 @@ use std::io;
 
 use sublet_types::Bytes;
 
-use super::super::group::GroupError;
-use super::super::ours::NoSublet;
+use super::super::cgroup::CgroupError;
+use super::super::sublet_option::SubletNotFound;
 use super::daemon::DaemonError;
-use super::eater::EaterError;
+use super::memory_hog::MemoryHogError;
 
 /// Why it could not be tried.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PressureError {
-    /// There is no daemon.
+    /// The program to measure was not found.
     #[error(transparent)]
-    NoSublet(#[from] NoSublet),
-    /// The daemon.
+    NoSublet(#[from] SubletNotFound),
+    /// The daemon failed.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// The program that takes memory.
+    /// The program that takes memory failed.
     #[error(transparent)]
-    Eater(#[from] EaterError),
-    /// The files that are read.
+    Eater(#[from] MemoryHogError),
+    /// The files that are read failed.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// The cgroup with a limit.
+    /// The cgroup with a limit failed.
     #[error(transparent)]
-    Group(#[from] GroupError),
-    /// The host's figures.
+    Group(#[from] CgroupError),
+    /// The host's figures could not be read.
     #[error(transparent)]
-    Host(#[from] sublet_host::headroom::ReadError),
+    Host(#[from] sublet_host::headroom::HostReadError),
 }
 
 /// Why the files could not be read.

@@ -1,4 +1,4 @@
-//! How large everything is that is tried.
+//! The sizes of the test.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use super::args::Args;
 use super::error::PressureError;
 use super::vitals;
 
-/// How large everything is.
+/// The sizes of the test.
 #[derive(Clone, Debug)]
-pub(super) struct Scale {
-    /// The `sublet` that is started.
+pub(super) struct TestScale {
+    /// The `sublet` to start.
     pub(super) sublet: PathBuf,
-    /// The arena, where it is not all that is idle.
+    /// The arena. `None` lets it take all that is idle.
     pub(super) arena: Option<Bytes>,
-    /// What the program takes of the host.
+    /// What the program takes from the host.
     pub(super) take: Bytes,
     /// The files that are read again and again.
     pub(super) files: Bytes,
@@ -24,16 +24,16 @@ pub(super) struct Scale {
     pub(super) pairs: usize,
 }
 
-/// With this much memory free or less, there is nothing to try.
+/// The test needs more free memory than this.
 const FREE_MIN: Bytes = Bytes::mib(512);
 
-impl Scale {
-    pub(super) fn of(args: &Args) -> Result<Scale, PressureError> {
+impl TestScale {
+    pub(super) fn of(args: &Args) -> Result<TestScale, PressureError> {
         let host = vitals::figures()?;
         let sublet = args.ours.program()?;
         let small = Bytes::gib(1).min(Bytes(host.free.0 / 2)).max(FREE_MIN);
         Ok(if args.small {
-            Scale {
+            TestScale {
                 sublet,
                 arena: Some(small),
                 take: Bytes(small.0 / 2),
@@ -42,7 +42,7 @@ impl Scale {
                 pairs: args.pairs.unwrap_or(3).max(1),
             }
         } else {
-            Scale {
+            TestScale {
                 sublet,
                 arena: None,
                 take: Bytes(host.memory.0 / 2),

@@ -1,5 +1,4 @@
-//! A swap file for the time of the bench: only where pages can be swapped does it mean anything that
-//! none are.
+//! A swap file for the time of the bench. That no page was swapped means something only if pages can be swapped.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -10,20 +9,20 @@ use std::process::{Command, Stdio};
 use rustix::fs::FallocateFlags;
 use sublet_types::Bytes;
 
-use super::super::child::Keeper;
+use super::super::host_change_guard::HostChangeGuard;
 use super::vitals;
 
 const SWAP: Bytes = Bytes::gib(1);
 const FOLDER: &str = "/var/tmp";
 
-/// Has a swap file at `path` in use while `work` runs.
+/// Keeps a swap file at `path` in use while `work` runs.
 pub(in crate::bench) fn on_while(
     path: &Path,
     work: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
     let kept = switch_on(path).and_then(|()| {
         let worked = work();
-        worked.and(tell("swapoff", path))
+        worked.and(run_swap_program("swapoff", path))
     });
     kept.and(fs::remove_file(path))
 }
@@ -32,11 +31,11 @@ fn switch_on(path: &Path) -> io::Result<()> {
     let file = File::create_new(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
     rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, SWAP.0)?;
-    tell("mkswap", path)?;
-    tell("swapon", path)
+    run_swap_program("mkswap", path)?;
+    run_swap_program("swapon", path)
 }
 
-fn tell(program: &str, path: &Path) -> io::Result<()> {
+fn run_swap_program(program: &str, path: &Path) -> io::Result<()> {
     let status = Command::new(program)
         .arg(path)
         .stdout(Stdio::null())
@@ -49,8 +48,8 @@ fn tell(program: &str, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Switches a swap file on where there is no swap and root asks; says what came of it.
-pub(super) fn on() -> (Option<Keeper>, String) {
+/// Switches a swap file on if there is no swap and root runs the bench. Returns a note on the result.
+pub(super) fn on() -> (Option<HostChangeGuard>, String) {
     let has_swap = vitals::figures().is_ok_and(|host| host.swap > Bytes::ZERO);
     if has_swap {
         return (None, "the host's own swap was on".into());
@@ -60,7 +59,7 @@ pub(super) fn on() -> (Option<Keeper>, String) {
         return (None, note.into());
     }
     let path = Path::new(FOLDER).join(format!("sublet-bench-{}.swap", std::process::id()));
-    match Keeper::start(&["swap".as_ref(), path.as_os_str()]) {
+    match HostChangeGuard::start(&["swap".as_ref(), path.as_os_str()]) {
         Ok(keeper) => (Some(keeper), format!("a swap file of {SWAP} was on")),
         Err(error) => (None, format!("no swap: {error}")),
     }

@@ -5,55 +5,55 @@ use std::time::Duration;
 
 use sublet_types::Bytes;
 
-use super::super::chart::{Chart, Curve};
-use super::super::progress::Progress;
-use super::super::report::{Goal, Measured, Report, Row};
-use super::daemon::{Daemon, resident};
-use super::eater::{Eater, Pages, Taken};
+use super::super::chart::{Chart, ChartCurve};
+use super::super::progress::BenchProgress;
+use super::super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
+use super::daemon::{FilledDaemon, resident};
 use super::error::PressureError;
-use super::scale::Scale;
-use super::vitals::{Harm, Look, figures, least_available, watch};
+use super::memory_hog::{MemoryHog, PageSize, TakeOutcome};
+use super::scale::TestScale;
+use super::vitals::{PressureHarm, VitalsSample, figures, least_available, watch};
 
-/// The most that taking memory may cost beside Sublet.
+/// The most that taking memory may cost beside Sublet, relative to without.
 const SLOWER_MAX: f64 = 1.25;
-/// Within this the arena is back.
+/// The arena must be back within this time.
 const REGROWN_SECS: f64 = 60.0;
-/// Back is this share of what it was.
+/// The arena counts as back at this share of what it was.
 const REGROWN_SHARE: f64 = 0.95;
-/// A figure for "never": longer than anybody waits.
+/// Stands for "never": longer than anybody waits.
 const GIVEN_UP: Duration = Duration::from_secs(180);
-/// Left alone when all memory is touched beforehand: what the kernel keeps, and room for what runs.
+/// Memory that is not touched beforehand: what the kernel keeps, and room for what runs.
 const UNTOUCHED: Bytes = Bytes::mib(256);
-/// For the host to come to rest.
+/// The time for the host to come to rest.
 const SETTLING: Duration = Duration::from_secs(1);
 /// How long the watch goes on after the memory was taken.
 const AFTERWARDS: Duration = Duration::from_millis(500);
 
-/// In a virtual machine, the first touch of memory is ten times as slow as all later ones: so each pair of
-/// runs begins with memory that was touched just now.
-pub(super) fn touch_before(scale: &Scale) -> Result<(), PressureError> {
+/// Touches memory before a pair of runs. In a virtual machine, the first touch of memory is ten times as slow as all
+/// later ones. So each pair of runs begins with memory that was touched just now.
+pub(super) fn touch_before(scale: &TestScale) -> Result<(), PressureError> {
     let available = figures()?.available - UNTOUCHED;
     let amount = match scale.arena {
         Some(arena) => available.min(arena + scale.take * 2),
         None => available,
     };
-    Eater::start(amount, Pages::Huge)?.take()?;
+    MemoryHog::start(amount, PageSize::Huge)?.take_memory()?;
     thread::sleep(SETTLING);
     Ok(())
 }
 
-/// Pairs of runs with small and with huge pages, and how soon the arena is back.
+/// Runs pairs with small and with huge pages, and measures how soon the arena is back.
 pub(super) fn run(
-    scale: &Scale,
-    progress: &Progress,
-    report: &mut Report,
+    scale: &TestScale,
+    progress: &BenchProgress,
+    report: &mut BenchReport,
 ) -> Result<(), PressureError> {
     progress.expect(2 * scale.pairs);
-    for pages in [Pages::Small, Pages::Huge] {
+    for pages in [PageSize::Small, PageSize::Huge] {
         let name = format!("a program takes {} in {}", scale.take, pages.name());
-        let mut pairs = Pairs::default();
+        let mut pairs = PairedRuns::default();
         for pair in 0..scale.pairs {
-            progress.say(format!("{name}, pair {} of {}", pair + 1, scale.pairs));
+            progress.show_message(format!("{name}, pair {} of {}", pair + 1, scale.pairs));
             touch_before(scale)?;
             pairs.with(scale, pages)?;
             pairs.without(scale, pages)?;
@@ -64,40 +64,49 @@ pub(super) fn run(
     Ok(())
 }
 
+/// Whether a Sublet with a full arena runs beside the program that takes memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SubletPresence {
+    /// One runs.
+    Present,
+    /// None runs.
+    Absent,
+}
+
 /// The runs of one kind.
 #[derive(Default)]
-pub(super) struct Pairs {
+pub(super) struct PairedRuns {
     with: Vec<f64>,
     without: Vec<f64>,
     killed: u64,
-    harm: Harm,
-    harm_without: Harm,
+    harm: PressureHarm,
+    harm_without: PressureHarm,
     regrown: Vec<f64>,
-    looks: Vec<Look>,
+    samples: Vec<VitalsSample>,
 }
 
-impl Pairs {
-    /// One run beside a full arena; the first also waits for the arena to come back.
-    fn with(&mut self, scale: &Scale, pages: Pages) -> Result<(), PressureError> {
-        let daemon = Daemon::start(&scale.sublet, scale.arena)?;
+impl PairedRuns {
+    /// Makes one run beside a full arena. The first run also waits for the arena to come back.
+    fn with(&mut self, scale: &TestScale, pages: PageSize) -> Result<(), PressureError> {
+        let daemon = FilledDaemon::start(&scale.sublet, scale.arena)?;
         let full = daemon.fill()?;
         thread::sleep(SETTLING);
         let process = daemon.id();
-        let mut eater = Eater::start(scale.take, pages)?;
+        let mut hog = MemoryHog::start(scale.take, pages)?;
         let before = figures()?;
-        let (taken, looks) = watch(
+        let (taken, samples) = watch(
             || resident(process),
             || {
-                let taken = eater.take();
+                let taken = hog.take_memory();
                 thread::sleep(AFTERWARDS);
                 taken
             },
         );
-        self.harm.add(Harm::between(&before, &figures()?));
-        self.count(taken?, true);
-        drop(eater);
+        self.harm.add(PressureHarm::between(&before, &figures()?));
+        self.count(taken?, SubletPresence::Present);
+        drop(hog);
         if self.regrown.is_empty() {
-            self.looks = looks;
+            self.samples = samples;
             let back = Bytes((full.0 as f64 * REGROWN_SHARE) as u64);
             let regrown = daemon.fill_to(back, GIVEN_UP)?.unwrap_or(GIVEN_UP);
             self.regrown.push(regrown.as_secs_f64());
@@ -105,39 +114,45 @@ impl Pairs {
         Ok(())
     }
 
-    fn without(&mut self, scale: &Scale, pages: Pages) -> Result<(), PressureError> {
+    fn without(&mut self, scale: &TestScale, pages: PageSize) -> Result<(), PressureError> {
         thread::sleep(SETTLING);
-        let mut eater = Eater::start(scale.take, pages)?;
+        let mut hog = MemoryHog::start(scale.take, pages)?;
         let before = figures()?;
-        // Watched as closely as the other run: that, too, takes time.
+        // This run is watched as closely as the other one, because watching takes time too.
         let (taken, _) = watch(
             || resident(std::process::id()),
             || {
-                let taken = eater.take();
+                let taken = hog.take_memory();
                 thread::sleep(AFTERWARDS);
                 taken
             },
         );
-        self.harm_without.add(Harm::between(&before, &figures()?));
-        self.count(taken?, false);
+        self.harm_without
+            .add(PressureHarm::between(&before, &figures()?));
+        self.count(taken?, SubletPresence::Absent);
         Ok(())
     }
 
-    /// Notes how taking memory ended.
-    pub(super) fn count(&mut self, taken: Taken, beside_sublet: bool) {
-        match taken {
-            Taken::In(time) if beside_sublet => self.with.push(time.as_secs_f64() * 1e3),
-            Taken::In(time) => self.without.push(time.as_secs_f64() * 1e3),
-            Taken::Killed => self.killed += u64::from(beside_sublet),
+    /// Counts how taking memory ended.
+    pub(super) fn count(&mut self, taken: TakeOutcome, sublet: SubletPresence) {
+        match (taken, sublet) {
+            (TakeOutcome::In(time), SubletPresence::Present) => {
+                self.with.push(time.as_secs_f64() * 1e3)
+            }
+            (TakeOutcome::In(time), SubletPresence::Absent) => {
+                self.without.push(time.as_secs_f64() * 1e3)
+            }
+            (TakeOutcome::Killed, SubletPresence::Present) => self.killed += 1,
+            (TakeOutcome::Killed, SubletPresence::Absent) => {}
         }
     }
 
-    /// Rows and a curve.
-    fn report(&self, name: &str, report: &mut Report) {
+    /// Adds rows and a chart.
+    fn report(&self, name: &str, report: &mut BenchReport) {
         report.rows.push(self.time_row(name));
         report.rows.push(self.killed_row(name));
         let counted = |what: &str, ours: u64, peer: u64| {
-            Row::new(format!("{name}: {what}"), "", once(ours))
+            BenchRow::new(format!("{name}: {what}"), "", once(ours))
                 .against(once(peer))
                 .goal(Goal::OursAtMost(0.0))
         };
@@ -151,84 +166,88 @@ impl Pairs {
             self.harm.swapped_out,
             self.harm_without.swapped_out,
         ));
-        let regrown = Row::new(
+        let regrown = BenchRow::new(
             format!("{name}: arena back after"),
             "s",
-            Measured::of(&self.regrown),
+            RoundsSummary::of(&self.regrown),
         );
         report
             .rows
             .push(regrown.goal(Goal::OursAtMost(REGROWN_SECS)));
-        let least = least_available(&self.looks);
-        let row = Row::new(format!("{name}: least MemAvailable"), "MiB", mib(least));
+        let least = least_available(&self.samples);
+        let row = BenchRow::new(format!("{name}: least MemAvailable"), "MiB", mib(least));
         report.rows.push(row);
-        report.charts.push(chart(name, &self.looks));
+        report.charts.push(chart(name, &self.samples));
     }
 
-    /// How long it took, with and without.
-    pub(super) fn time_row(&self, name: &str) -> Row {
-        Row::new(format!("{name}: time"), "ms", Measured::of(&self.with))
-            .against(Measured::of(&self.without))
+    /// The row of how long it took, with and without Sublet.
+    pub(super) fn time_row(&self, name: &str) -> BenchRow {
+        BenchRow::new(format!("{name}: time"), "ms", RoundsSummary::of(&self.with))
+            .against(RoundsSummary::of(&self.without))
             .goal(Goal::RatioAtMost(SLOWER_MAX))
     }
 
-    /// How often the program did not survive beside Sublet.
-    pub(super) fn killed_row(&self, name: &str) -> Row {
-        Row::new(format!("{name}: killed"), "", once(self.killed)).goal(Goal::OursAtMost(0.0))
+    /// The row of how often the program did not survive beside Sublet.
+    pub(super) fn killed_row(&self, name: &str) -> BenchRow {
+        BenchRow::new(format!("{name}: killed"), "", once(self.killed)).goal(Goal::OursAtMost(0.0))
     }
 }
 
-/// Takes memory once, beside whatever runs, keeps it, and says what that did to the host.
-pub(super) fn take(
+/// Takes memory once beside whatever runs, keeps it, and reports what that did to the host.
+pub(super) fn take_once(
     amount: Bytes,
-    pages: Pages,
+    pages: PageSize,
     keep: Duration,
-    progress: &Progress,
-) -> Result<Report, PressureError> {
-    progress.say(format!(
+    progress: &BenchProgress,
+) -> Result<BenchReport, PressureError> {
+    progress.show_message(format!(
         "taking {amount}, keeping it for {} s",
         keep.as_secs_f64()
     ));
-    let mut eater = Eater::start(amount, pages)?;
+    let mut hog = MemoryHog::start(amount, pages)?;
     let before = figures()?;
-    let (taken, looks) = watch(|| Bytes::ZERO, || eater.take());
+    let (taken, samples) = watch(|| Bytes::ZERO, || hog.take_memory());
     let taken = taken?;
-    if matches!(taken, Taken::In(_)) {
+    if matches!(taken, TakeOutcome::In(_)) {
         thread::sleep(keep);
     }
-    drop(eater);
-    let harm = Harm::between(&before, &figures()?);
-    let least = least_available(&looks);
-    let mut pairs = Pairs::default();
-    pairs.count(taken, true);
+    drop(hog);
+    let harm = PressureHarm::between(&before, &figures()?);
+    let least = least_available(&samples);
+    let mut pairs = PairedRuns::default();
+    pairs.count(taken, SubletPresence::Present);
     let name = format!("take {amount} in {}", pages.name());
     let none = Goal::OursAtMost(0.0);
-    Ok(Report {
+    Ok(BenchReport {
         rows: vec![
-            Row::new(format!("{name}: time"), "ms", Measured::of(&pairs.with)),
+            BenchRow::new(
+                format!("{name}: time"),
+                "ms",
+                RoundsSummary::of(&pairs.with),
+            ),
             pairs.killed_row(&name),
-            Row::new("allocstall", "", once(harm.stalls)).goal(none),
-            Row::new("pswpout", "", once(harm.swapped_out)).goal(none),
-            Row::new("least MemAvailable", "MiB", mib(least)),
+            BenchRow::new("allocstall", "", once(harm.stalls)).goal(none),
+            BenchRow::new("pswpout", "", once(harm.swapped_out)).goal(none),
+            BenchRow::new("least MemAvailable", "MiB", mib(least)),
         ],
         notes: vec![sentence(amount, taken, &harm, least)],
-        ..Report::default()
+        ..BenchReport::default()
     })
 }
 
-fn sentence(amount: Bytes, taken: Taken, harm: &Harm, least: Bytes) -> String {
-    let Taken::In(time) = taken else {
+fn sentence(amount: Bytes, taken: TakeOutcome, harm: &PressureHarm, least: Bytes) -> String {
+    let TakeOutcome::In(time) = taken else {
         return format!("could not take {amount}: the kernel killed or refused the program");
     };
     let speed = Bytes((amount.0 as f64 / time.as_secs_f64().max(1e-6)) as u64);
-    let unharmed = *harm == Harm::default();
-    let said = if unharmed {
+    let unharmed = *harm == PressureHarm::default();
+    let verdict = if unharmed {
         "the host is unharmed"
     } else {
         "the host was short of memory"
     };
     format!(
-        "took {amount} in {:.0} ms ({speed} a second); {said}: {} allocation stalls, {} pages swapped out, \
+        "took {amount} in {:.0} ms ({speed} a second); {verdict}: {} allocation stalls, {} pages swapped out, \
          {} programs killed, never less than {least} available",
         time.as_secs_f64() * 1e3,
         harm.stalls,
@@ -237,23 +256,23 @@ fn sentence(amount: Bytes, taken: Taken, harm: &Harm, least: Bytes) -> String {
     )
 }
 
-fn once(count: u64) -> Measured {
-    Measured::once(count as f64)
+fn once(count: u64) -> RoundsSummary {
+    RoundsSummary::once(count as f64)
 }
 
-fn mib(amount: Bytes) -> Measured {
-    Measured::once(amount.0 as f64 / f64::from(1 << 20))
+fn mib(amount: Bytes) -> RoundsSummary {
+    RoundsSummary::once(amount.0 as f64 / f64::from(1 << 20))
 }
 
-fn chart(name: &str, looks: &[Look]) -> Chart {
-    let curve = |name: &str, amount: fn(&Look) -> Bytes| Curve {
+fn chart(name: &str, samples: &[VitalsSample]) -> Chart {
+    let curve = |name: &str, amount: fn(&VitalsSample) -> Bytes| ChartCurve {
         name: name.into(),
-        points: looks
+        points: samples
             .iter()
-            .map(|look| {
+            .map(|sample| {
                 (
-                    look.at.as_secs_f64() * 1e3,
-                    amount(look).0 as f64 / f64::from(1 << 30),
+                    sample.at.as_secs_f64() * 1e3,
+                    amount(sample).0 as f64 / f64::from(1 << 30),
                 )
             })
             .collect(),
@@ -263,8 +282,8 @@ fn chart(name: &str, looks: &[Look]) -> Chart {
         x: "ms".into(),
         y: "GiB".into(),
         curves: vec![
-            curve("MemAvailable", |look| look.available),
-            curve("sublet", |look| look.resident),
+            curve("MemAvailable", |sample| sample.available),
+            curve("sublet", |sample| sample.resident),
         ],
     }
 }
@@ -275,23 +294,34 @@ mod tests {
 
     #[test]
     fn a_killed_program_is_no_time_and_misses_the_goal() {
-        let mut pairs = Pairs::default();
-        pairs.count(Taken::In(Duration::from_millis(100)), true);
-        pairs.count(Taken::In(Duration::from_millis(90)), false);
+        let mut pairs = PairedRuns::default();
+        pairs.count(
+            TakeOutcome::In(Duration::from_millis(100)),
+            SubletPresence::Present,
+        );
+        pairs.count(
+            TakeOutcome::In(Duration::from_millis(90)),
+            SubletPresence::Absent,
+        );
         assert_eq!(pairs.time_row("t").holds(), Some(true));
         assert_eq!(pairs.killed_row("t").holds(), Some(true));
-        pairs.count(Taken::Killed, true);
+        pairs.count(TakeOutcome::Killed, SubletPresence::Present);
         assert_eq!(pairs.killed_row("t").holds(), Some(false));
     }
 
     #[test]
     fn the_sentence_says_whether_the_host_was_harmed() {
-        let taken = Taken::In(Duration::from_secs(1));
-        let unharmed = sentence(Bytes::gib(4), taken, &Harm::default(), Bytes::gib(1));
+        let taken = TakeOutcome::In(Duration::from_secs(1));
+        let unharmed = sentence(
+            Bytes::gib(4),
+            taken,
+            &PressureHarm::default(),
+            Bytes::gib(1),
+        );
         assert!(unharmed.contains("unharmed"), "{unharmed}");
-        let harm = Harm {
+        let harm = PressureHarm {
             stalls: 3,
-            ..Harm::default()
+            ..PressureHarm::default()
         };
         let harmed = sentence(Bytes::gib(4), taken, &harm, Bytes::gib(1));
         assert!(

@@ -12,33 +12,37 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use sublet_types::Bytes;
 
-use super::super::folder::Folder;
-use super::super::subject::{cpu, free_port};
+use super::super::folder::ScratchFolder;
+use super::super::tested_server::{cpu, free_port};
 use super::args::Args;
 use super::error::StatusError;
 
 /// Disks that fill the arena.
 pub(super) const DISKS: usize = 8;
 
-/// How long it may take until it listens, and until it ends before it is killed.
+/// How long it may take until it listens, and how long to end before the bench kills it.
 const START_MAX: Duration = Duration::from_secs(30);
 const END_MAX: Duration = Duration::from_secs(10);
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Beside the disks' pages: the items of who gets, the index, what is kept free for eviction, and blocks that are open.
+/// Memory beside the disks' pages: items of the tenant that gets, the index, what is kept free for eviction, and open
+/// blocks.
 const SPARE: Bytes = Bytes::mib(96);
 
-/// A running daemon; it ends with its owner.
-pub(super) struct Daemon {
+/// A running daemon. It ends with its owner.
+pub(super) struct ManyTenantDaemon {
     child: Child,
     address: SocketAddr,
     folder: PathBuf,
 }
 
-impl Daemon {
-    /// Starts one and waits until it listens.
-    pub(super) fn start(args: &Args, folder: &Folder) -> Result<Daemon, StatusError> {
+impl ManyTenantDaemon {
+    /// Starts a daemon, and waits until it listens.
+    pub(super) fn start(
+        args: &Args,
+        folder: &ScratchFolder,
+    ) -> Result<ManyTenantDaemon, StatusError> {
         let sublet = args.ours.program()?;
         let address = (Ipv4Addr::LOCALHOST, free_port()?).into();
         for number in 0..DISKS {
@@ -46,7 +50,7 @@ impl Daemon {
         }
         let config = folder.join("status.toml");
         fs::write(&config, config_of(args, folder.path(), address))?;
-        // Tied to the bench: whatever becomes of that, the daemon does not stay.
+        // The daemon is tied to the bench: it ends however the bench ends.
         let child = Command::new(std::env::current_exe()?)
             .args(["bench-tether", "--"])
             .arg(sublet)
@@ -56,7 +60,7 @@ impl Daemon {
             .stdout(Stdio::null())
             .stderr(fs::File::create(folder.join("stderr"))?)
             .spawn()?;
-        let mut daemon = Daemon {
+        let mut daemon = ManyTenantDaemon {
             child,
             address,
             folder: folder.path().to_owned(),
@@ -70,8 +74,8 @@ impl Daemon {
         while !self.listens() {
             let has_ended = self.child.try_wait()?.is_some();
             if has_ended || Instant::now() > until {
-                let said = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
-                return Err(StatusError::Mute(said.trim().to_owned()));
+                let stderr = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
+                return Err(StatusError::NotListening(stderr.trim().to_owned()));
             }
             thread::sleep(LOOK_EVERY);
         }
@@ -83,17 +87,17 @@ impl Daemon {
         disks && self.metrics().exists()
     }
 
-    /// Where the tenant listens whose items are got.
+    /// The address of the tenant whose items are got.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it is scraped.
+    /// The socket of the metrics.
     pub(super) fn metrics(&self) -> PathBuf {
         self.folder.join("metrics.sock")
     }
 
-    /// Where a disk is served.
+    /// The socket of a disk.
     pub(super) fn vhost_user(&self, number: usize) -> PathBuf {
         self.folder.join(format!("disk-{number}.vhost"))
     }
@@ -104,7 +108,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for ManyTenantDaemon {
     fn drop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process(pid, Signal::TERM);
@@ -118,7 +122,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Tenants `guest-0` to `guest-7` are there by their disks; `web` is the one whose items are got.
+/// The configuration. Tenants `guest-0` to `guest-7` exist by their disks. `web` is the tenant whose items are got.
 fn config_of(args: &Args, folder: &Path, address: SocketAddr) -> String {
     let folder = folder.display();
     let ceiling = args.arena.0 + SPARE.0;
@@ -128,7 +132,7 @@ fn config_of(args: &Args, folder: &Path, address: SocketAddr) -> String {
          [tenants.web]\nfloor = \"16MiB\"\nlisten = [\"tcp:{address}\"]\n"
     );
     for number in 0..DISKS {
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = write!(
             config,
             "[disks.disk-{number}]\nkind = \"disk\"\ntenant = \"guest-{number}\"\nfill = \"miss\"\n\

@@ -1,32 +1,32 @@
-//! Why a look could not be measured.
+//! Why a snapshot could not be measured.
 
 use std::io;
 
-use sublet_vhost_driver::DriveError;
+use sublet_vhost_driver::DriverError;
 
-use super::super::load::LoadError;
-use super::super::ours::NoSublet;
-use super::super::rig::RigError;
+use super::super::bench_store::BenchStoreError;
+use super::super::load_generator::LoadError;
+use super::super::sublet_option::SubletNotFound;
 
-/// Why a look could not be measured.
+/// Why a snapshot could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StatusError {
-    /// There is no daemon.
+    /// The program to measure was not found.
     #[error(transparent)]
-    NoSublet(#[from] NoSublet),
+    NoSublet(#[from] SubletNotFound),
     /// The daemon does not listen.
-    #[error("sublet serve does not listen; it said: {0}")]
-    Mute(String),
+    #[error("sublet serve does not listen; its output was: {0}")]
+    NotListening(String),
     /// A disk could not be read.
-    #[error("reading a disk of the daemon: {0}")]
-    Drive(#[from] DriveError),
+    #[error("cannot read a disk of the daemon: {0}")]
+    Drive(#[from] DriverError),
     /// A disk answered nothing.
     #[error("a disk of the daemon does not answer")]
     Stuck,
     /// A disk failed.
     #[error("a disk of the daemon could not read its backing")]
     Unread,
-    /// The arena did not grow to what was asked for: a look at it says nothing.
+    /// The arena did not grow to the wanted size, so a snapshot of it means nothing.
     #[error(
         "{there} of {wanted} pages are in the arena: is so much memory idle? File cache is not (docs/headroom.md); --arena takes less"
     )]
@@ -36,14 +36,14 @@ pub(crate) enum StatusError {
         /// Pages of all disks.
         wanted: u64,
     },
-    /// A tenant was not served.
-    #[error("while getting items of the daemon: {0}")]
+    /// A tenant's requests failed.
+    #[error("cannot get items of the daemon: {0}")]
     Load(#[from] LoadError),
-    /// The simulated arena.
+    /// The simulated arena failed.
     #[error(transparent)]
-    Store(#[from] RigError),
-    /// The simulated arena did not keep its pages: a look at it says nothing.
-    #[error("{there} of {put} pages are in the simulated arena: give it 32 MiB a tenant, or more")]
+    Store(#[from] BenchStoreError),
+    /// The simulated arena did not keep its pages, so a snapshot of it means nothing.
+    #[error("{there} of {put} pages are in the simulated arena: give it 32 MiB or more per tenant")]
     Sparse {
         /// Pages that are there.
         there: u64,
@@ -51,6 +51,6 @@ pub(crate) enum StatusError {
         put: u64,
     },
     /// The system refused, or the daemon does not show its figures.
-    #[error("the system refused what the bench needs, or the daemon a scrape: {0}")]
+    #[error("the system refused what the bench needs, or the daemon did not show its metrics: {0}")]
     System(#[from] io::Error),
 }

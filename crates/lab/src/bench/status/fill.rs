@@ -1,10 +1,10 @@
-//! Reading a whole disk over vhost-user-blk, so that all of it is in memory.
+//! Reads a whole disk over vhost-user-blk, so that all of it is in memory.
 
 use std::path::Path;
 use std::time::Duration;
 
 use sublet_types::Bytes;
-use sublet_vhost_driver::{Ask, DriveError, Driver, DriverQueue, Layout};
+use sublet_vhost_driver::{Driver, DriverError, DriverQueue, DriverRequest, DriverSettings};
 
 use super::error::StatusError;
 
@@ -18,13 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reads a disk from its beginning to its end.
 pub(super) fn read_all(socket: &Path, size: Bytes) -> Result<(), StatusError> {
-    let mut driver = Driver::new(Layout::default())?;
+    let mut driver = Driver::new(DriverSettings::default())?;
     driver.connect(socket)?;
     let queue = &mut driver.queues[0];
     let requests = size.0 / u64::from(REQUEST_BYTES);
-    let (mut asked, mut answered) = (0, 0);
+    let (mut submitted, mut answered) = (0, 0);
     while answered < requests {
-        asked = ask(queue, asked, requests)?;
+        submitted = submit(queue, submitted, requests)?;
         queue.kick()?;
         if !queue.wait(PATIENCE)? {
             return Err(StatusError::Stuck);
@@ -39,14 +39,14 @@ pub(super) fn read_all(socket: &Path, size: Bytes) -> Result<(), StatusError> {
     Ok(())
 }
 
-/// Submits as many requests as there are slots for. Says how many were ever asked for.
-fn ask(queue: &mut DriverQueue, mut asked: u64, requests: u64) -> Result<u64, DriveError> {
-    while asked < requests {
-        let Some(slot) = queue.vacant() else { break };
+/// Submits as many requests as there are slots for. Returns how many were submitted in total.
+fn submit(queue: &mut DriverQueue, mut submitted: u64, requests: u64) -> Result<u64, DriverError> {
+    while submitted < requests {
+        let Some(slot) = queue.take_slot() else { break };
         let bytes = REQUEST_BYTES;
-        let sector = asked * u64::from(bytes) / SECTOR;
-        queue.submit(slot, Ask::Read { sector, bytes })?;
-        asked += 1;
+        let sector = submitted * u64::from(bytes) / SECTOR;
+        queue.submit(slot, DriverRequest::Read { sector, bytes })?;
+        submitted += 1;
     }
-    Ok(asked)
+    Ok(submitted)
 }

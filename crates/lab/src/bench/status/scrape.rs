@@ -17,7 +17,7 @@ pub(super) fn timed(socket: impl AsRef<Path>) -> io::Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// What it shows, head included.
+/// The response, including its head.
 pub(super) fn page(socket: impl AsRef<Path>) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -30,7 +30,7 @@ pub(super) fn page(socket: impl AsRef<Path>) -> io::Result<String> {
     }
 }
 
-/// Pages of all disks in memory.
+/// The pages of all disks that are in memory.
 pub(super) fn disk_pages(page: &str) -> u64 {
     let lines = page
         .lines()

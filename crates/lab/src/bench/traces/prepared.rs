@@ -1,8 +1,8 @@
-//! A trace made ready: every key with its value's size, as much of both as the servers' memory asks for.
+//! A trace that is ready for a replay: every key has its value's size, and both are scaled to the servers' memory.
 //!
-//! The servers get a share of the footprint, which must be memory enough for both of them: so a small trace is
-//! replayed as several copies side by side, request by request, each with keys of its own; and where that makes too
-//! many requests, or the share would not come out, values are larger or smaller by a factor.
+//! The servers get a share of the footprint, which must be enough memory for both of them. So a small trace is replayed
+//! as several copies side by side, request by request, each with its own keys. If that makes too many requests, or if
+//! the share would not come out, values are larger or smaller by a factor.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,32 +12,36 @@ use sublet_types::Bytes;
 /// Bytes of a key in a replay.
 pub(super) const KEY_BYTES: usize = 30;
 
-/// No value is larger: half of what either server takes.
+/// The largest value: half of what either server takes.
 const VALUE_MAX: u32 = 512 << 10;
 
-/// What the servers have, and what a replay may take.
+/// The memory of the servers, and the limits of a replay.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct ReplayBudget {
     pub(super) memory: Bytes,
     /// The memory's share of the footprint.
     pub(super) share: f64,
     pub(super) requests_max: usize,
 }
 
-/// The trace.
+/// A trace that is ready for a replay.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedTrace {
     /// Key numbers in the order of the requests.
     pub(super) requests: Vec<u32>,
     /// Value bytes of each key number.
     pub(super) value_bytes: Vec<u32>,
     copies: usize,
-    /// How many times larger the values are than they were said to be.
+    /// How many times larger the values are than recorded.
     factor: f64,
 }
 
-impl Prepared {
-    pub(super) fn of(ids: &[u64], size_of: impl Fn(u64) -> u32, room: Room) -> Prepared {
+impl PreparedTrace {
+    pub(super) fn of(
+        ids: &[u64],
+        size_of: impl Fn(u64) -> u32,
+        room: ReplayBudget,
+    ) -> PreparedTrace {
         let wanted = room.memory.0 as f64 / room.share;
         let needed = wanted / footprint(ids, &size_of);
         let affordable = (room.requests_max / ids.len().max(1)).max(1);
@@ -45,7 +49,7 @@ impl Prepared {
         let factor = needed / copies as f64;
         let scaled = |id| ((f64::from(size_of(id)) * factor) as u32).clamp(1, VALUE_MAX);
         let (requests, value_bytes) = side_by_side(ids, copies, scaled);
-        Prepared {
+        PreparedTrace {
             requests,
             value_bytes,
             copies,
@@ -59,7 +63,7 @@ impl Prepared {
     }
 }
 
-impl fmt::Display for Prepared {
+impl fmt::Display for PreparedTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -111,12 +115,12 @@ mod tests {
     fn the_memory_is_its_share_of_what_all_keys_take() {
         let ids: Vec<u64> = (0..1_000).collect();
         for requests_max in [2_000, 1_000_000] {
-            let room = Room {
+            let room = ReplayBudget {
                 memory: Bytes::mib(1),
                 share: 0.1,
                 requests_max,
             };
-            let trace = Prepared::of(&ids, |id| 500 + id as u32 % 500, room);
+            let trace = PreparedTrace::of(&ids, |id| 500 + id as u32 % 500, room);
             let bytes: u64 = (0..trace.value_bytes.len() as u32)
                 .map(|key| trace.bytes_of(key))
                 .sum();

@@ -8,12 +8,12 @@ pub(super) struct Command {
     /// What a user types behind `sublet-lab sim`; the output's form is not among it.
     pub(super) arguments: &'static str,
     /// A scenario of the experiment's own that the command reads.
-    pub(super) scenario: Option<Edited>,
+    pub(super) scenario: Option<EditedScenario>,
 }
 
 /// A shipped scenario with one change.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Edited {
+pub(super) struct EditedScenario {
     /// The file that the command names.
     pub(super) file: &'static str,
     /// The shipped scenario.
@@ -58,10 +58,10 @@ impl Command {
     }
 }
 
-impl Edited {
+impl EditedScenario {
     /// The scenario's text, if the shipped one has the text that is changed.
     pub(super) fn text(&self, traces: &Path) -> Option<String> {
-        let shipped = sublet_sim::scenario::Shipped::find(self.of)?;
+        let shipped = sublet_sim::scenario::BuiltInScenario::find(self.of)?;
         let (before, after) = shipped.text.split_once(self.from)?;
         let to = self.to.replace(FOLDER, &traces.display().to_string());
         Some(format!("{before}{to}{after}"))

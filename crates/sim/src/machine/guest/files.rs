@@ -1,28 +1,28 @@
-//! File pages: clean ones are offered to the tier when they leave, dirty ones are written first.
+//! File pages of a guest. Clean ones are offered to the tier when they leave, dirty ones are written first.
 
-use super::memory::{FilePage, Memory, Place};
-use super::{Arrival, Fetched, Guest, GuestFault, Surroundings};
-use crate::machine::tier::{Pool, Stamp};
-use crate::virtual_time::Moment;
+use super::memory::{EntryIndex, FileContent, FilePage, GuestMemory};
+use super::{Guest, GuestBackends, GuestError, PageSource, WindowPage};
+use crate::machine::tier::{PageStamp, PoolKind};
+use crate::virtual_time::VirtualInstant;
 use crate::workload::FileSpan;
 
 impl Guest {
-    /// Reads pages of a file, with read-ahead where reads follow one another.
+    /// Reads pages of a file. It reads ahead if reads follow one another.
     pub(super) fn read(
         &mut self,
         span: FileSpan,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> Result<Moment, GuestFault> {
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> Result<VirtualInstant, GuestError> {
         let mut now = now;
         for index in span.indices() {
             self.counts.touches += 1;
             now += self.shape.costs.touch;
             let page = FilePage::of(&span, index);
-            let place = self.memory.file(page);
-            match self.memory.touch(place, now, self.began) {
-                Some(touched) => now = self.found(touched, now),
-                None => now = self.read_window(span, index, now, around)?,
+            let entry = self.memory.file(page);
+            match self.memory.touch(entry, now, self.began) {
+                Some(touched) => now = self.wait_for_page(touched, now),
+                None => now = self.read_window(span, index, now, backends)?,
             }
         }
         let end = span.from.saturating_add(span.count);
@@ -34,15 +34,15 @@ impl Guest {
         Ok(now)
     }
 
-    /// Brings in a page and those after it: the rest of the request, and more where reads follow one
-    /// another or begin a file.
+    /// Brings in a page and those after it: the rest of the request, and more if reads follow one another or begin a
+    /// file.
     fn read_window(
         &mut self,
         span: FileSpan,
         index: u32,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> Result<Moment, GuestFault> {
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> Result<VirtualInstant, GuestError> {
         self.counts.faults += 1;
         let follows =
             index == 0 || index > span.from || self.read_at.get(&span.object) == Some(&(index - 1));
@@ -58,15 +58,15 @@ impl Guest {
         window.clear();
         for index in index..window_end {
             let page = FilePage::of(&span, index);
-            let place = self.memory.file(page);
-            if self.memory.has(place) {
+            let entry = self.memory.file(page);
+            if self.memory.has(entry) {
                 continue;
             }
-            let (fetched, done) = self.fetch_file_page(page, place, now, around);
+            let (fetched, done) = self.fetch_file_page(page, entry, now, backends);
             window.push(fetched);
             now = done;
         }
-        let done = self.bring_in(&window, Memory::insert_file, now, around);
+        let done = self.bring_in(&window, GuestMemory::insert_file, now, backends);
         self.scratch.window = window;
         done
     }
@@ -74,92 +74,92 @@ impl Guest {
     fn fetch_file_page(
         &mut self,
         page: FilePage,
-        place: Place,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> (Fetched, Moment) {
-        let version = self.memory.note(place);
-        let in_tier = self.tier_page(Pool::File, page.object, page.index);
-        let (arrived, now) = self.get(in_tier, version, now, around);
-        let fetched = Fetched {
-            place,
-            on_disk: self.disk_place(page.object, u64::from(page.index)),
-            arrived: arrived.unwrap_or(Arrival::FromDisk),
+        entry: EntryIndex,
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> (WindowPage, VirtualInstant) {
+        let version = self.memory.note_of(entry);
+        let in_tier = self.tier_page(PoolKind::File, page.object, page.index);
+        let (arrived, now) = self.get(in_tier, version, now, backends);
+        let fetched = WindowPage {
+            entry,
+            on_disk: self.disk_address(page.object, u64::from(page.index)),
+            arrived: arrived.unwrap_or(PageSource::FromDisk),
         };
         (fetched, now)
     }
 
-    /// Writes whole pages of a file; they go to the disk when they leave memory.
+    /// Writes whole pages of a file. They go to the disk when they leave memory.
     pub(super) fn write(
         &mut self,
         span: FileSpan,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> Result<Moment, GuestFault> {
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> Result<VirtualInstant, GuestError> {
         let mut now = now;
         for index in span.indices() {
             self.counts.touches += 1;
             now += self.shape.costs.touch;
             let page = FilePage::of(&span, index);
-            let place = self.memory.file(page);
-            if let Some(touched) = self.memory.touch(place, now, self.began) {
-                now = self.found(touched, now);
-                self.memory.soil(place);
+            let entry = self.memory.file(page);
+            if let Some(touched) = self.memory.touch(entry, now, self.began) {
+                now = self.wait_for_page(touched, now);
+                self.memory.mark_dirty(entry);
                 continue;
             }
-            let in_tier = self.tier_page(Pool::File, page.object, page.index);
-            around.tier.flush_page(in_tier, now);
-            now = self.make_room(now + self.shape.costs.refusal, around)?;
-            self.memory.insert_file(place, Moment::START);
-            self.memory.soil(place);
+            let in_tier = self.tier_page(PoolKind::File, page.object, page.index);
+            backends.tier.flush_page(in_tier, now);
+            now = self.make_room(now + self.shape.costs.refusal, backends)?;
+            self.memory.insert_file(entry, VirtualInstant::START);
+            self.memory.mark_dirty(entry);
         }
         Ok(now)
     }
 
-    /// Writes a page back if it is dirty, which makes a new version of it, then offers it to the tier.
+    /// Offers a page to the tier. A dirty page is written back first, which makes a new version of it.
     pub(super) fn evict_file_page(
         &mut self,
-        place: Place,
-        dirty: bool,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> Moment {
-        let FilePage { object, index } = self.memory.file_page(place);
+        entry: EntryIndex,
+        state: FileContent,
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> VirtualInstant {
+        let FilePage { object, index } = self.memory.file_page(entry);
         let mut now = now;
-        if dirty {
+        if state == FileContent::Dirty {
             self.counts.disk_pages_written += 1;
-            let on_disk = self.disk_place(object, u64::from(index));
-            now = self.wait(now, around.disk.write(now, on_disk, 1));
+            let on_disk = self.disk_address(object, u64::from(index));
+            now = self.wait(now, backends.disk.write(now, on_disk, 1));
             self.memory
-                .set_note(place, self.memory.note(place).wrapping_add(1));
+                .set_note(entry, self.memory.note_of(entry).wrapping_add(1));
         }
-        let page = self.tier_page(Pool::File, object, index);
-        let stamp = Stamp::of(page, self.memory.note(place));
-        self.put(page, stamp, now, around).1
+        let page = self.tier_page(PoolKind::File, object, index);
+        let stamp = PageStamp::of(page, self.memory.note_of(entry));
+        self.put(page, stamp, now, backends).1
     }
 
-    /// Deletes a file of so many pages.
+    /// Deletes a file of `pages` pages.
     pub(super) fn delete(
         &mut self,
         object: u64,
         pages: u32,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> Moment {
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> VirtualInstant {
         for index in 0..pages {
-            let Some(place) = self.memory.known_file(FilePage { object, index }) else {
+            let Some(entry) = self.memory.known_file(FilePage { object, index }) else {
                 continue;
             };
-            self.memory.remove(place);
-            // The next file of this name must not be taken for this one.
-            let version = self.memory.note(place);
+            self.memory.remove(entry);
+            // The next file of this name must not be mistaken for this one.
+            let version = self.memory.note_of(entry);
             if version > 0 {
-                self.memory.set_note(place, version.wrapping_add(1));
+                self.memory.set_note(entry, version.wrapping_add(1));
             }
         }
-        around
+        backends
             .tier
-            .flush_object(self.shape.tenant, Pool::File, object, now);
+            .flush_object(self.shape.tenant, PoolKind::File, object, now);
         now + self.shape.costs.refusal
     }
 }

@@ -1,21 +1,21 @@
-//! What a guest knows of its pages: which are in memory, in the order of their last use, and a note on each
-//! that outlives its stay there.
+//! What a guest knows of its pages: which are in memory, in the order of their last use, and a note on each page. The
+//! note outlives the page's stay in memory.
 //!
 //! ```text
 //! name ──directory──► leaf: 16 × Page { last use, note }, and beside it their marks, and when the disk delivers them
 //! ```
 //!
-//! A simulation spends most of its time here. So pages are found by number wherever they can be, neighbours lie
-//! together, and a page in memory that is used is eight bytes and a mark.
+//! A simulation spends most of its time here. So pages are found by number wherever possible, and neighbours lie
+//! together. A used page in memory takes eight bytes and a mark.
 
-use crate::machine::uses::{NEVER, Used, Uses};
-use crate::table::Table;
-use crate::virtual_time::Moment;
+use crate::machine::use_log::{LastUseTable, NEVER, UseLog};
+use crate::stable_hash::StableHashMap;
+use crate::virtual_time::VirtualInstant;
 
 /// Pages of a leaf.
 const LEAF: u32 = 16;
 
-/// Leaves of anonymous memory that are found by number, its first 64 GiB; those beyond are found by hash.
+/// Leaves of anonymous memory that are found by number: its first 64 GiB. Those beyond are found by hash.
 const NEAR_LEAVES: u64 = 1 << 20;
 
 const NONE: u32 = u32::MAX;
@@ -33,35 +33,35 @@ impl FilePage {
     }
 }
 
-/// Where a page's entry is: a leaf's number and the page in it.
+/// The index of a page's entry: a leaf's number and the page in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(pub(super) u32);
+pub(super) struct EntryIndex(pub(super) u32);
 
-impl Place {
+impl EntryIndex {
     fn number(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What stands for a file where a leaf is of anonymous memory.
+/// Stands for a file if a leaf is of anonymous memory.
 const NO_FILE: FilePage = FilePage {
     object: 0,
     index: 0,
 };
 
 #[derive(Clone, Copy, Debug)]
-struct Page {
-    /// Its last use, where it is in memory.
+struct PageEntry {
+    /// Its last use, if it is in memory.
     last_use: u32,
     note: u32,
 }
 
-const UNKNOWN: Page = Page {
+const UNKNOWN: PageEntry = PageEntry {
     last_use: NEVER,
     note: 0,
 };
 
-impl Used for Vec<Page> {
+impl LastUseTable for Vec<PageEntry> {
     fn last_use(&self, number: u32) -> u32 {
         self[number as usize].last_use
     }
@@ -71,92 +71,104 @@ impl Used for Vec<Page> {
     }
 }
 
-/// Written since it was last stored.
+/// The page was written since it was last stored.
 const DIRTY: u8 = 1;
 
-/// Its disk may not have delivered it yet.
+/// The disk may not have delivered the page yet.
 const FROM_DISK: u8 = 2;
 
-/// Of a file.
+/// The page is of a file.
 const OF_FILE: u8 = 4;
 
-/// Read ahead and not used yet.
+/// The page was read ahead and not used yet.
 const AHEAD: u8 = 8;
 
-/// What a use of a page found.
+/// The result of using a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Touched {
+pub(super) struct PageHit {
     /// When the page is there.
-    pub(super) usable_at: Moment,
-    /// Whether it was read ahead, and this is its first use.
+    pub(super) usable_at: VirtualInstant,
+    /// Whether it was read ahead and this is its first use.
     pub(super) was_ahead: bool,
+}
+
+/// How a file page in memory differs from the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileContent {
+    /// The disk has the same.
+    Clean,
+    /// The guest has written to it since it was read.
+    Dirty,
 }
 
 /// A page that has just left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leaver {
-    Anonymous(Place),
-    File { place: Place, dirty: bool },
+pub(super) enum EvictedPage {
+    Anonymous(EntryIndex),
+    File {
+        entry: EntryIndex,
+        state: FileContent,
+    },
 }
 
 /// A guest's pages.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    pages: Vec<Page>,
-    /// Marks of each page in memory.
+pub(super) struct GuestMemory {
+    pages: Vec<PageEntry>,
+    /// The marks of each page in memory.
     marks: Vec<u8>,
     /// When the disk has delivered each page that is marked so.
-    ready_at: Vec<Moment>,
+    ready_at: Vec<VirtualInstant>,
     /// The first page of each leaf of a file.
     names: Vec<FilePage>,
-    /// Leaves of anonymous memory by their number.
+    /// Leaves of anonymous memory, by their number.
     near: Vec<u32>,
-    far: Table<u64, u32>,
+    far: StableHashMap<u64, u32>,
     /// Leaves of files, by file and number.
-    files: Table<(u64, u32), u32>,
-    /// The leaf of a file that was looked for last.
+    files: StableHashMap<(u64, u32), u32>,
+    /// The leaf of a file that was looked up last.
     recent: Option<((u64, u32), u32)>,
-    uses: Uses,
+    uses: UseLog,
     resident: usize,
 }
 
-impl Memory {
+impl GuestMemory {
     /// Pages in memory.
     pub(super) fn len(&self) -> usize {
         self.resident
     }
 
-    /// Where a page of anonymous memory has its entry, which is made if there is none.
-    pub(super) fn anonymous(&mut self, page: u64) -> Place {
+    /// The entry of a page of anonymous memory. It is made if there is none.
+    pub(super) fn anonymous(&mut self, page: u64) -> EntryIndex {
         let offset = (page % u64::from(LEAF)) as u32;
         let leaf = match self.find_anonymous(page / u64::from(LEAF)) {
             NONE => self.grow_anonymous(page / u64::from(LEAF)),
             leaf => leaf,
         };
-        Place(leaf * LEAF + offset)
+        EntryIndex(leaf * LEAF + offset)
     }
 
-    /// The same, if there is one.
-    pub(super) fn known_anonymous(&self, page: u64) -> Option<Place> {
+    /// The entry of a page of anonymous memory, if there is one.
+    pub(super) fn known_anonymous(&self, page: u64) -> Option<EntryIndex> {
         let offset = (page % u64::from(LEAF)) as u32;
         let leaf = self.find_anonymous(page / u64::from(LEAF));
-        (leaf != NONE).then(|| Place(leaf * LEAF + offset))
+        (leaf != NONE).then(|| EntryIndex(leaf * LEAF + offset))
     }
 
-    /// Where a page of a file has its entry, which is made if there is none.
-    pub(super) fn file(&mut self, page: FilePage) -> Place {
+    /// The entry of a page of a file. It is made if there is none.
+    pub(super) fn file(&mut self, page: FilePage) -> EntryIndex {
         let leaf = match self.find_file(page.leaf()) {
             NONE => self.grow_file(page.leaf()),
             leaf => leaf,
         };
         self.recent = Some((page.leaf(), leaf));
-        Place(leaf * LEAF + page.index % LEAF)
+        EntryIndex(leaf * LEAF + page.index % LEAF)
     }
 
-    /// The same, if there is one.
-    pub(super) fn known_file(&self, page: FilePage) -> Option<Place> {
+    /// The entry of a page of a file, if there is one.
+    pub(super) fn known_file(&self, page: FilePage) -> Option<EntryIndex> {
         let leaf = self.find_file(page.leaf());
-        (leaf != NONE).then(|| Place(leaf * LEAF + page.index % LEAF))
+        (leaf != NONE).then(|| EntryIndex(leaf * LEAF + page.index % LEAF))
     }
 
     fn find_anonymous(&self, leaf: u64) -> u32 {
@@ -202,114 +214,122 @@ impl Memory {
         let pages = self.pages.len() + LEAF as usize;
         self.pages.resize(pages, UNKNOWN);
         self.marks.resize(pages, 0);
-        self.ready_at.resize(pages, Moment::START);
+        self.ready_at.resize(pages, VirtualInstant::START);
         self.names.len() as u32 - 1
     }
 
-    /// The page of a file whose entry this is.
-    pub(super) fn file_page(&self, place: Place) -> FilePage {
-        let first = self.names[(place.0 / LEAF) as usize];
+    /// The page of a file that has this entry.
+    pub(super) fn file_page(&self, entry: EntryIndex) -> FilePage {
+        let first = self.names[(entry.0 / LEAF) as usize];
         FilePage {
-            index: first.index + place.0 % LEAF,
+            index: first.index + entry.0 % LEAF,
             ..first
         }
     }
 
-    /// What is noted on a page; 0 where nothing ever was.
-    pub(super) fn note(&self, place: Place) -> u32 {
-        self.pages[place.number()].note
+    /// The note on a page. 0 if there never was one.
+    pub(super) fn note_of(&self, entry: EntryIndex) -> u32 {
+        self.pages[entry.number()].note
     }
 
-    /// Notes a number on a page, in memory or not.
-    pub(super) fn set_note(&mut self, place: Place, note: u32) {
-        self.pages[place.number()].note = note;
+    /// Sets the note on a page, in memory or not.
+    pub(super) fn set_note(&mut self, entry: EntryIndex, note: u32) {
+        self.pages[entry.number()].note = note;
     }
 
-    /// Whether a page is in memory; no use of it.
-    pub(super) fn has(&self, place: Place) -> bool {
-        self.pages[place.number()].last_use != NEVER
+    /// Whether a page is in memory. This does not count as a use.
+    pub(super) fn has(&self, entry: EntryIndex) -> bool {
+        self.pages[entry.number()].last_use != NEVER
     }
 
-    /// Uses a page at `now`, if it is in memory: it becomes the hottest. No later use is before `began`.
-    pub(super) fn touch(&mut self, place: Place, now: Moment, began: Moment) -> Option<Touched> {
-        if !self.has(place) {
+    /// Uses a page at `now` if it is in memory: it becomes the hottest. No later use is before `began`.
+    pub(super) fn touch(
+        &mut self,
+        entry: EntryIndex,
+        now: VirtualInstant,
+        began: VirtualInstant,
+    ) -> Option<PageHit> {
+        if !self.has(entry) {
             return None;
         }
-        self.uses.note(&mut self.pages, place.0, self.resident);
-        let marks = &mut self.marks[place.number()];
+        self.uses.record(&mut self.pages, entry.0, self.resident);
+        let marks = &mut self.marks[entry.number()];
         let was_ahead = *marks & AHEAD != 0;
         *marks &= !AHEAD;
         let mut usable_at = now;
         if *marks & FROM_DISK != 0 {
-            let ready_at = self.ready_at[place.number()];
+            let ready_at = self.ready_at[entry.number()];
             usable_at = now.max(ready_at);
             if ready_at <= began {
                 *marks &= !FROM_DISK;
             }
         }
-        Some(Touched {
+        Some(PageHit {
             usable_at,
             was_ahead,
         })
     }
 
     /// Marks a page in memory as read ahead.
-    pub(super) fn mark_ahead(&mut self, place: Place) {
-        self.mark(place, AHEAD);
+    pub(super) fn mark_ahead(&mut self, entry: EntryIndex) {
+        self.mark(entry, AHEAD);
     }
 
     /// Marks a page in memory as written.
-    pub(super) fn soil(&mut self, place: Place) {
-        self.mark(place, DIRTY);
+    pub(super) fn mark_dirty(&mut self, entry: EntryIndex) {
+        self.mark(entry, DIRTY);
     }
 
-    fn mark(&mut self, place: Place, mark: u8) {
-        if self.has(place) {
-            self.marks[place.number()] |= mark;
+    fn mark(&mut self, entry: EntryIndex, mark: u8) {
+        if self.has(entry) {
+            self.marks[entry.number()] |= mark;
         }
     }
 
-    /// Enters a page of anonymous memory that is not here as the hottest; the disk delivers it at `ready_at`, or
-    /// has.
-    pub(super) fn insert_anonymous(&mut self, place: Place, ready_at: Moment) {
-        self.insert(place, ready_at, 0);
+    /// Enters a page of anonymous memory that is not here, as the hottest. The disk delivers it at `ready_at`, or has
+    /// delivered it.
+    pub(super) fn insert_anonymous(&mut self, entry: EntryIndex, ready_at: VirtualInstant) {
+        self.insert(entry, ready_at, 0);
     }
 
-    /// Enters a clean page of a file likewise.
-    pub(super) fn insert_file(&mut self, place: Place, ready_at: Moment) {
-        self.insert(place, ready_at, OF_FILE);
+    /// Enters a clean page of a file in the same way.
+    pub(super) fn insert_file(&mut self, entry: EntryIndex, ready_at: VirtualInstant) {
+        self.insert(entry, ready_at, OF_FILE);
     }
 
-    fn insert(&mut self, place: Place, ready_at: Moment, marks: u8) {
-        debug_assert!(!self.has(place));
+    fn insert(&mut self, entry: EntryIndex, ready_at: VirtualInstant, marks: u8) {
+        debug_assert!(!self.has(entry));
         self.resident += 1;
-        self.uses.note(&mut self.pages, place.0, self.resident);
-        self.marks[place.number()] = marks;
-        if ready_at != Moment::START {
-            self.marks[place.number()] |= FROM_DISK;
-            self.ready_at[place.number()] = ready_at;
+        self.uses.record(&mut self.pages, entry.0, self.resident);
+        self.marks[entry.number()] = marks;
+        if ready_at != VirtualInstant::START {
+            self.marks[entry.number()] |= FROM_DISK;
+            self.ready_at[entry.number()] = ready_at;
         }
     }
 
-    /// Takes a page out of memory; its note stays.
-    pub(super) fn remove(&mut self, place: Place) {
-        if self.has(place) {
-            self.pages[place.number()].last_use = NEVER;
+    /// Removes a page from memory. Its note stays.
+    pub(super) fn remove(&mut self, entry: EntryIndex) {
+        if self.has(entry) {
+            self.pages[entry.number()].last_use = NEVER;
             self.resident -= 1;
         }
     }
 
-    /// Takes the coldest page out of memory.
-    pub(super) fn pop_coldest(&mut self) -> Option<Leaver> {
-        let place = Place(self.uses.take_coldest(&self.pages)?);
-        self.remove(place);
-        let marks = self.marks[place.number()];
+    /// Removes the coldest page from memory.
+    pub(super) fn pop_coldest(&mut self) -> Option<EvictedPage> {
+        let entry = EntryIndex(self.uses.pop_coldest(&self.pages)?);
+        self.remove(entry);
+        let marks = self.marks[entry.number()];
         Some(match marks & OF_FILE != 0 {
-            true => Leaver::File {
-                place,
-                dirty: marks & DIRTY != 0,
+            true => EvictedPage::File {
+                entry,
+                state: match marks & DIRTY != 0 {
+                    true => FileContent::Dirty,
+                    false => FileContent::Clean,
+                },
             },
-            false => Leaver::Anonymous(place),
+            false => EvictedPage::Anonymous(entry),
         })
     }
 }
@@ -317,109 +337,117 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Chance;
-    use crate::virtual_time::Nanos;
+    use crate::rng::SimRng;
+    use crate::virtual_time::VirtualDuration;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    enum Name {
+    enum PageName {
         Anonymous(u64),
         File(u64, u32),
     }
 
-    /// A page in the model: name, whether it is dirty, when it is usable, whether it was read ahead.
-    type Entry = (Name, bool, Moment, bool);
+    /// A page in the model: its name, its content, when it is usable, and whether it was read ahead.
+    type ModelEntry = (PageName, FileContent, VirtualInstant, bool);
 
-    /// Pages of which many share a leaf, and some are far from all others.
-    fn any_name(chance: &mut Chance) -> Name {
-        let page = chance.below(40);
-        match chance.below(4) {
-            0 => Name::Anonymous(page),
-            1 => Name::Anonymous(NEAR_LEAVES * u64::from(LEAF) - 20 + page),
-            2 => Name::Anonymous(u64::MAX - page),
-            _ => Name::File(page % 3, (page % 7 * 11) as u32),
+    /// Names many of which share a leaf, and some of which are far from all others.
+    fn any_name(rng: &mut SimRng) -> PageName {
+        let page = rng.below(40);
+        match rng.below(4) {
+            0 => PageName::Anonymous(page),
+            1 => PageName::Anonymous(NEAR_LEAVES * u64::from(LEAF) - 20 + page),
+            2 => PageName::Anonymous(u64::MAX - page),
+            _ => PageName::File(page % 3, (page % 7 * 11) as u32),
         }
     }
 
-    fn place_of(memory: &mut Memory, name: Name) -> Place {
+    fn entry_of(memory: &mut GuestMemory, name: PageName) -> EntryIndex {
         match name {
-            Name::Anonymous(page) => memory.anonymous(page),
-            Name::File(object, index) => memory.file(FilePage { object, index }),
+            PageName::Anonymous(page) => memory.anonymous(page),
+            PageName::File(object, index) => memory.file(FilePage { object, index }),
         }
     }
 
-    fn known(memory: &Memory, name: Name) -> Option<Place> {
+    fn known(memory: &GuestMemory, name: PageName) -> Option<EntryIndex> {
         match name {
-            Name::Anonymous(page) => memory.known_anonymous(page),
-            Name::File(object, index) => memory.known_file(FilePage { object, index }),
+            PageName::Anonymous(page) => memory.known_anonymous(page),
+            PageName::File(object, index) => memory.known_file(FilePage { object, index }),
         }
     }
 
-    fn leaver(memory: &mut Memory, name: Name, dirty: bool) -> Leaver {
-        let place = place_of(memory, name);
+    fn evicted(memory: &mut GuestMemory, name: PageName, state: FileContent) -> EvictedPage {
+        let entry = entry_of(memory, name);
         match name {
-            Name::Anonymous(_) => Leaver::Anonymous(place),
-            Name::File(..) => Leaver::File { place, dirty },
+            PageName::Anonymous(_) => EvictedPage::Anonymous(entry),
+            PageName::File(..) => EvictedPage::File { entry, state },
         }
     }
 
     #[test]
     fn it_agrees_with_a_list_that_is_searched() {
-        let mut memory = Memory::default();
-        // The coldest first.
-        let mut model: Vec<Entry> = Vec::new();
-        let mut notes: Table<Name, u32> = Table::default();
-        let mut chance = Chance::seeded(11);
+        let mut memory = GuestMemory::default();
+        // The coldest comes first.
+        let mut model: Vec<ModelEntry> = Vec::new();
+        let mut notes: StableHashMap<PageName, u32> = StableHashMap::default();
+        let mut rng = SimRng::seeded(11);
         for step in 0..40_000u32 {
-            let name = any_name(&mut chance);
+            let name = any_name(&mut rng);
             let is_known = known(&memory, name).is_some();
             assert!(is_known || !notes.contains_key(&name));
-            let place = place_of(&mut memory, name);
-            assert_eq!(known(&memory, name), Some(place));
-            if let Name::File(object, index) = name {
-                assert_eq!(memory.file_page(place), FilePage { object, index });
+            let entry = entry_of(&mut memory, name);
+            assert_eq!(known(&memory, name), Some(entry));
+            if let PageName::File(object, index) = name {
+                assert_eq!(memory.file_page(entry), FilePage { object, index });
             }
-            assert_eq!(memory.note(place), notes.get(&name).copied().unwrap_or(0));
+            assert_eq!(
+                memory.note_of(entry),
+                notes.get(&name).copied().unwrap_or(0)
+            );
             let found = model.iter().position(|entry| entry.0 == name);
-            assert_eq!(memory.has(place), found.is_some());
-            match (chance.below(5), found) {
+            assert_eq!(memory.has(entry), found.is_some());
+            match (rng.below(5), found) {
                 (0, None) | (1, None) => {
-                    let ready_at = Moment(chance.below(3) * u64::from(step));
+                    let ready_at = VirtualInstant(rng.below(3) * u64::from(step));
                     match name {
-                        Name::Anonymous(_) => memory.insert_anonymous(place, ready_at),
-                        Name::File(..) => memory.insert_file(place, ready_at),
+                        PageName::Anonymous(_) => memory.insert_anonymous(entry, ready_at),
+                        PageName::File(..) => memory.insert_file(entry, ready_at),
                     }
-                    let is_ahead = chance.happens(0.5);
+                    let is_ahead = rng.happens(0.5);
                     if is_ahead {
-                        memory.mark_ahead(place);
+                        memory.mark_ahead(entry);
                     }
-                    model.push((name, false, ready_at, is_ahead));
+                    model.push((name, FileContent::Clean, ready_at, is_ahead));
                 }
                 (0 | 1, Some(found)) => {
-                    let began = Moment(u64::from(step));
-                    let now = began + Nanos(chance.below(40_000));
-                    let (name, dirty, ready_at, was_ahead) = model.remove(found);
-                    let touched = Touched {
+                    let began = VirtualInstant(u64::from(step));
+                    let now = began + VirtualDuration(rng.below(40_000));
+                    let (name, state, ready_at, was_ahead) = model.remove(found);
+                    let touched = PageHit {
                         usable_at: now.max(ready_at),
                         was_ahead,
                     };
-                    assert_eq!(memory.touch(place, now, began), Some(touched));
-                    model.push((name, dirty, ready_at, false));
+                    assert_eq!(memory.touch(entry, now, began), Some(touched));
+                    model.push((name, state, ready_at, false));
                 }
                 (2, found) => {
-                    memory.soil(place);
-                    found.into_iter().for_each(|found| model[found].1 = true);
-                    memory.set_note(place, step);
+                    memory.mark_dirty(entry);
+                    found
+                        .into_iter()
+                        .for_each(|found| model[found].1 = FileContent::Dirty);
+                    memory.set_note(entry, step);
                     notes.insert(name, step);
                 }
                 (3, found) => {
-                    memory.remove(place);
+                    memory.remove(entry);
                     found.map(|found| model.remove(found));
-                    assert_eq!(memory.touch(place, Moment::START, Moment::START), None);
+                    assert_eq!(
+                        memory.touch(entry, VirtualInstant::START, VirtualInstant::START),
+                        None
+                    );
                 }
                 _ => {
                     let coldest = (!model.is_empty()).then(|| model.remove(0));
                     let expected =
-                        coldest.map(|(name, dirty, ..)| leaver(&mut memory, name, dirty));
+                        coldest.map(|(name, state, ..)| evicted(&mut memory, name, state));
                     assert_eq!(memory.pop_coldest(), expected);
                 }
             }

@@ -1,24 +1,24 @@
-//! A virtual machine: memory of its own, swap space, files, and what it costs to reach each.
+//! A virtual machine: its own memory, its swap space and files, and the costs of reaching each.
 
 mod files;
 mod memory;
-mod swap_ahead;
+mod swap_read_ahead;
 mod swapping;
 
 use serde::Deserialize;
 use sublet_types::TenantId;
 
-use super::disk::{Disk, DiskPlace};
-use super::swap::{Slot, SwapSpace};
-use super::tier::{Get, Pool, Stamp, Tier, TierPage};
-use crate::table::Table;
-use crate::virtual_time::{Moment, Nanos};
-use crate::workload::{FileSpan, Step};
-use memory::{Leaver, Memory, Place, Touched};
-use swap_ahead::Ahead;
-pub use swap_ahead::SwapAhead;
+use super::disk_model::{DiskAddress, DiskModel};
+use super::swap::{SwapSlot, SwapSpace};
+use super::tier::{PageStamp, PoolKind, Tier, TierGetOutcome, TierPage};
+use crate::stable_hash::StableHashMap;
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
+use crate::workload::{FileSpan, WorkloadStep};
+use memory::{EntryIndex, EvictedPage, GuestMemory, PageHit};
+use swap_read_ahead::SwapReadAhead;
+pub use swap_read_ahead::SwapReadAheadMode;
 
-/// How a guest is made.
+/// The properties of a guest.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestShape {
     /// Its number in the tier.
@@ -27,17 +27,17 @@ pub struct GuestShape {
     pub memory_pages: usize,
     /// Pages of its swap space.
     pub swap_pages: u32,
-    /// Pages that one fault brings in where they lie together; a power of two.
+    /// Pages that one fault brings in if they lie together. A power of two.
     pub read_ahead: u32,
     /// How many of them a fault on swapped memory brings in.
-    pub swap_ahead: SwapAhead,
-    /// What becomes of a swapped page in the tier when it is read back.
+    pub swap_ahead: SwapReadAheadMode,
+    /// What happens to a swapped page in the tier when it is read back.
     pub after_swap_in: AfterSwapIn,
-    /// What things cost.
-    pub costs: Costs,
+    /// The costs of its operations.
+    pub costs: GuestCosts,
 }
 
-/// What becomes of a swapped page in the tier when it is read back.
+/// What happens to a swapped page in the tier when it is read back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AfterSwapIn {
@@ -48,32 +48,32 @@ pub enum AfterSwapIn {
     Free,
 }
 
-/// What things cost a guest in virtual time.
+/// The costs of a guest's operations in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Costs {
+pub struct GuestCosts {
     /// A touch of a page in memory.
-    pub touch: Nanos,
+    pub touch: VirtualDuration,
     /// A fault, before anything is read.
-    pub fault: Nanos,
+    pub fault: VirtualDuration,
     /// A put into the tier.
-    pub put: Nanos,
+    pub put: VirtualDuration,
     /// A get from the tier that hits.
-    pub get: Nanos,
-    /// A get that misses, a put that is refused, a flush.
-    pub refusal: Nanos,
+    pub get: VirtualDuration,
+    /// A get that misses, a put that is refused, or a flush.
+    pub refusal: VirtualDuration,
 }
 
-/// A touch: some cache misses. A fault: an exit and the guest's handling. A put or get: Mortar's hypercall
-/// path took 30 µs with its copies of 50 KB; Xen's tmem copies one page in 2 to 3 µs.
-impl Default for Costs {
-    fn default() -> Costs {
-        Costs {
-            touch: Nanos(200),
-            fault: Nanos(2_000),
-            put: Nanos(3_000),
-            get: Nanos(3_000),
-            refusal: Nanos(1_000),
+/// A touch costs some cache misses. A fault costs an exit and the guest's handling. As to a put or a get, Mortar's
+/// hypercall path took 30 µs with its copies of 50 KB. Xen's tmem copies one page in 2 to 3 µs.
+impl Default for GuestCosts {
+    fn default() -> GuestCosts {
+        GuestCosts {
+            touch: VirtualDuration(200),
+            fault: VirtualDuration(2_000),
+            put: VirtualDuration(3_000),
+            get: VirtualDuration(3_000),
+            refusal: VirtualDuration(1_000),
         }
     }
 }
@@ -85,17 +85,17 @@ pub struct GuestCounts {
     pub steps: u64,
     /// Pages touched, read and written.
     pub touches: u64,
-    /// Of these, found in its own memory.
+    /// Those of the pages that were found in its own memory.
     pub memory_hits: u64,
-    /// Of the others, pages that had to come from the tier or the disk.
+    /// Those of the others that had to come from the tier or the disk.
     pub faults: u64,
-    /// Pages asked of the tier, read-ahead included.
+    /// Pages asked of the tier, including read-ahead.
     pub tier_gets: u64,
-    /// Of these, hits.
+    /// Those of the gets that hit.
     pub tier_hits: u64,
     /// Pages offered to the tier.
     pub puts: u64,
-    /// Of these, refused.
+    /// Those of the puts that were refused.
     pub puts_refused: u64,
     /// Pages read from the disk.
     pub disk_pages_read: u64,
@@ -103,77 +103,78 @@ pub struct GuestCounts {
     pub disk_pages_written: u64,
     /// Windows of read-ahead.
     pub windows: u64,
-    /// Of these, partly in the tier, so that the disk was read all the same (read-ahead fragmentation).
+    /// Those of the windows that were partly in the tier, so that the disk was read all the same (read-ahead
+    /// fragmentation).
     pub windows_fragmented: u64,
     /// Requests to files.
     pub requests: u64,
-    /// Nanoseconds that these took together.
+    /// Nanoseconds that these took in total.
     pub request_nanos: u64,
-    /// Pages that came back with another content than they had: always zero.
+    /// Pages that came back with other content than they had. Always zero.
     pub pages_wrong: u64,
-    /// Persistent pages that did not come back: always zero.
+    /// Persistent pages that did not come back. Always zero.
     pub pages_lost: u64,
 }
 
 /// Why a guest cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GuestFault {
+pub enum GuestError {
     /// All its swap space is taken.
     #[error("its swap space is full; give it more (`swap`), more `memory`, or a smaller workload")]
     SwapFull,
 }
 
 /// What a guest shares with the others.
-pub struct Surroundings<'a> {
+pub struct GuestBackends<'a> {
     /// The tier.
     pub tier: &'a mut dyn Tier,
     /// The host's disk.
-    pub disk: &'a mut Disk,
+    pub disk: &'a mut DiskModel,
 }
 
 /// A virtual machine.
 #[derive(Debug)]
 pub struct Guest {
     shape: GuestShape,
-    /// Of an anonymous page, the slot that has a copy of it is noted, plus one; of a file page, its version on the
-    /// disk, where it was written.
-    memory: Memory,
+    /// For an anonymous page the note is the slot that has a copy of it, plus one. For a file page that was written, it
+    /// is the page's version on the disk.
+    memory: GuestMemory,
     swap: SwapSpace,
     swap_outs: u32,
-    swap_ahead: Ahead,
-    /// The page that was read last of each file that is being read, as Linux keeps it for an open file.
-    read_at: Table<u64, u32>,
-    scratch: Scratch,
-    /// When its last step began; none that touches a page begins earlier any more.
-    began: Moment,
-    /// Time that it waited for the disk.
-    waited: Nanos,
+    swap_ahead: SwapReadAhead,
+    /// The page that was read last of each file that is being read. Linux keeps it for an open file.
+    read_at: StableHashMap<u64, u32>,
+    scratch: ScratchLists,
+    /// When its last step began. No step that touches a page begins earlier any more.
+    began: VirtualInstant,
+    /// The time that it waited for the disk.
+    waited: VirtualDuration,
     /// What it did.
     pub counts: GuestCounts,
 }
 
-/// A page of a window and how it came.
+/// A page of a window, and where it came from.
 #[derive(Clone, Copy, Debug)]
-struct Fetched {
-    place: Place,
-    on_disk: DiskPlace,
-    arrived: Arrival,
+struct WindowPage {
+    entry: EntryIndex,
+    on_disk: DiskAddress,
+    arrived: PageSource,
 }
 
-/// Lists that are made for every window, kept for the next one.
+/// Lists that every window needs. They are kept for the next one.
 #[derive(Debug, Default)]
-struct Scratch {
-    /// Slots around the one that is asked for, that one first.
-    slots: Vec<(u32, Slot)>,
-    window: Vec<Fetched>,
-    /// Of the window, what comes from the disk, in its order there.
+struct ScratchLists {
+    /// The slots around the requested one, which comes first.
+    slots: Vec<(u32, SwapSlot)>,
+    window: Vec<WindowPage>,
+    /// The pages of the window that come from the disk, in the order of their places there.
     order: Vec<usize>,
     /// When each page of the window is there.
-    ready: Vec<Moment>,
+    ready: Vec<VirtualInstant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arrival {
+enum PageSource {
     FromTier,
     FromDisk,
 }
@@ -183,31 +184,31 @@ impl Guest {
     pub fn of(shape: GuestShape) -> Guest {
         Guest {
             shape,
-            memory: Memory::default(),
+            memory: GuestMemory::default(),
             swap: SwapSpace::of(shape.swap_pages),
             swap_outs: 0,
-            swap_ahead: Ahead::of(shape.swap_ahead, shape.read_ahead),
-            read_at: Table::default(),
-            scratch: Scratch::default(),
-            began: Moment::START,
-            waited: Nanos::default(),
+            swap_ahead: SwapReadAhead::of(shape.swap_ahead, shape.read_ahead),
+            read_at: StableHashMap::default(),
+            scratch: ScratchLists::default(),
+            began: VirtualInstant::START,
+            waited: VirtualDuration::default(),
             counts: GuestCounts::default(),
         }
     }
 
-    /// Time that it has waited for the disk so far, while its processor was another's.
-    pub fn waited(&self) -> Nanos {
+    /// The time that it has waited for the disk so far. Its processor served others meanwhile.
+    pub fn waited(&self) -> VirtualDuration {
         self.waited
     }
 
-    /// Waits until `until`, where that is later than `now`; returns when it goes on.
-    fn wait(&mut self, now: Moment, until: Moment) -> Moment {
+    /// Waits until `until` if that is later than `now`. Returns when it goes on.
+    fn wait(&mut self, now: VirtualInstant, until: VirtualInstant) -> VirtualInstant {
         self.waited += until.since(now);
         now.max(until)
     }
 
-    /// Waits for a page in memory to be there, and counts that it was.
-    fn found(&mut self, touched: Touched, now: Moment) -> Moment {
+    /// Waits until a page in memory is there, and counts the hit.
+    fn wait_for_page(&mut self, touched: PageHit, now: VirtualInstant) -> VirtualInstant {
         self.counts.memory_hits += 1;
         if touched.was_ahead {
             self.swap_ahead.hit();
@@ -215,50 +216,50 @@ impl Guest {
         self.wait(now, touched.usable_at)
     }
 
-    /// Does one step of a workload, which begins no earlier than the one before; returns when it is done.
+    /// Does one step of a workload. A step begins no earlier than the previous one. Returns when it is done.
     ///
     /// # Errors
     ///
-    /// Its swap space is full.
+    /// [`GuestError::SwapFull`] if its swap space is full.
     pub fn step(
         &mut self,
-        step: &Step,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> Result<Moment, GuestFault> {
+        step: &WorkloadStep,
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> Result<VirtualInstant, GuestError> {
         self.counts.steps += 1;
         self.began = now;
         match *step {
-            Step::Compute(span) => Ok(now + span),
-            Step::Until(moment) => Ok(self.wait(now, moment)),
-            Step::Touch { page, write } => self.touch(page, write, now, around),
-            Step::Release { from, count } => Ok(self.release(from, count, now, around)),
-            Step::Read(span) => self.request(span, now, around, Guest::read),
-            Step::Write(span) => self.request(span, now, around, Guest::write),
-            Step::Delete { object, pages } => Ok(self.delete(object, pages, now, around)),
-            Step::Begin(_) | Step::End | Step::Done => Ok(now),
+            WorkloadStep::Compute(span) => Ok(now + span),
+            WorkloadStep::Until(moment) => Ok(self.wait(now, moment)),
+            WorkloadStep::Touch { page, op } => self.touch(page, op, now, backends),
+            WorkloadStep::Release { from, count } => Ok(self.release(from, count, now, backends)),
+            WorkloadStep::Read(span) => self.request(span, now, backends, Guest::read),
+            WorkloadStep::Write(span) => self.request(span, now, backends, Guest::write),
+            WorkloadStep::Delete { object, pages } => Ok(self.delete(object, pages, now, backends)),
+            WorkloadStep::Begin(_) | WorkloadStep::End | WorkloadStep::Done => Ok(now),
         }
     }
 
     fn request(
         &mut self,
         span: FileSpan,
-        now: Moment,
-        around: &mut Surroundings<'_>,
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
         serve: fn(
             &mut Guest,
             FileSpan,
-            Moment,
-            &mut Surroundings<'_>,
-        ) -> Result<Moment, GuestFault>,
-    ) -> Result<Moment, GuestFault> {
-        let done = serve(self, span, now, around)?;
+            VirtualInstant,
+            &mut GuestBackends<'_>,
+        ) -> Result<VirtualInstant, GuestError>,
+    ) -> Result<VirtualInstant, GuestError> {
+        let done = serve(self, span, now, backends)?;
         self.counts.requests += 1;
         self.counts.request_nanos += done.since(now).0;
         Ok(done)
     }
 
-    fn tier_page(&self, pool: Pool, object: u64, index: u32) -> TierPage {
+    fn tier_page(&self, pool: PoolKind, object: u64, index: u32) -> TierPage {
         TierPage {
             tenant: self.shape.tenant,
             pool,
@@ -267,28 +268,28 @@ impl Guest {
         }
     }
 
-    /// Where a region of this guest's lies: no two guests' regions touch.
-    fn disk_place(&self, region: u64, page: u64) -> DiskPlace {
+    /// The address of a page of one of this guest's regions. No two guests' regions touch.
+    fn disk_address(&self, region: u64, page: u64) -> DiskAddress {
         let owner = u64::from(self.shape.tenant.0) << 48;
-        DiskPlace {
+        DiskAddress {
             region: region.rotate_left(1) ^ owner,
             page,
         }
     }
 
-    /// Evicts until a page more fits; returns when the last of them has left.
+    /// Evicts until one more page fits. Returns when the last evicted page has left.
     fn make_room(
         &mut self,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> Result<Moment, GuestFault> {
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> Result<VirtualInstant, GuestError> {
         let mut now = now;
         while self.memory.len() >= self.shape.memory_pages {
             now = match self.memory.pop_coldest() {
-                Some(Leaver::Anonymous(place)) if self.slot_of(place).is_some() => now,
-                Some(Leaver::Anonymous(place)) => self.swap_out(place, now, around)?,
-                Some(Leaver::File { place, dirty }) => {
-                    self.evict_file_page(place, dirty, now, around)
+                Some(EvictedPage::Anonymous(entry)) if self.slot_of(entry).is_some() => now,
+                Some(EvictedPage::Anonymous(entry)) => self.swap_out(entry, now, backends)?,
+                Some(EvictedPage::File { entry, state }) => {
+                    self.evict_file_page(entry, state, now, backends)
                 }
                 None => return Ok(now),
             };
@@ -296,84 +297,89 @@ impl Guest {
         Ok(now)
     }
 
-    /// Offers a page to the tier; whether it took it, and when that is known.
+    /// Offers a page to the tier. Returns whether the tier took it, and when that is known.
     fn put(
         &mut self,
         page: TierPage,
-        stamp: Stamp,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> (bool, Moment) {
+        stamp: PageStamp,
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> (bool, VirtualInstant) {
         self.counts.puts += 1;
-        match around.tier.put(page, stamp, now) {
-            super::tier::Put::Stored => (true, now + self.shape.costs.put),
-            super::tier::Put::Refused => {
+        match backends.tier.put(page, stamp, now) {
+            super::tier::TierPutOutcome::Stored => (true, now + self.shape.costs.put),
+            super::tier::TierPutOutcome::Refused => {
                 self.counts.puts_refused += 1;
                 (false, now + self.shape.costs.refusal)
             }
         }
     }
 
-    /// Asks the tier for a page and checks what comes back.
+    /// Asks the tier for a page, and checks what comes back.
     fn get(
         &mut self,
         page: TierPage,
         version: u32,
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> (Option<Arrival>, Moment) {
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> (Option<PageSource>, VirtualInstant) {
         self.counts.tier_gets += 1;
-        let (stamp, arrived) = match around.tier.get(page, now) {
-            Get::Hit(stamp) => (stamp, Arrival::FromTier),
-            Get::OnDisk(stamp) => (stamp, Arrival::FromDisk),
-            Get::Miss => return (None, now + self.shape.costs.refusal),
+        let (stamp, arrived) = match backends.tier.get(page, now) {
+            TierGetOutcome::Hit(stamp) => (stamp, PageSource::FromTier),
+            TierGetOutcome::OnDisk(stamp) => (stamp, PageSource::FromDisk),
+            TierGetOutcome::Miss => return (None, now + self.shape.costs.refusal),
         };
-        self.counts.tier_hits += u64::from(arrived == Arrival::FromTier);
-        self.counts.pages_wrong += u64::from(stamp != Stamp::of(page, version));
+        self.counts.tier_hits += u64::from(arrived == PageSource::FromTier);
+        self.counts.pages_wrong += u64::from(stamp != PageStamp::of(page, version));
         (Some(arrived), now + self.shape.costs.get)
     }
 
-    /// Reads from the disk what a window's pages did not find in the tier, neighbours together, and enters
-    /// all of them; the first is the one that was asked for. Returns when that one is there.
+    /// Reads those pages of a window from the disk that were not in the tier, neighbours together, and enters all of
+    /// them. The first page is the requested one. Returns when that one is there.
     fn bring_in(
         &mut self,
-        window: &[Fetched],
-        insert: fn(&mut Memory, Place, Moment),
-        now: Moment,
-        around: &mut Surroundings<'_>,
-    ) -> Result<Moment, GuestFault> {
+        window: &[WindowPage],
+        insert: fn(&mut GuestMemory, EntryIndex, VirtualInstant),
+        now: VirtualInstant,
+        backends: &mut GuestBackends<'_>,
+    ) -> Result<VirtualInstant, GuestError> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let read = scratch.read_runs(window, now, around.disk);
+        let read = scratch.read_runs(window, now, backends.disk);
         self.counts.disk_pages_read += read as u64;
         self.counts.windows += u64::from(window.len() > 1);
         self.counts.windows_fragmented += u64::from(read > 0 && read < window.len());
         let asked_ready = scratch.ready.first().copied();
         let mut now = now;
-        // The one that was asked for comes last, so that it is the hottest.
+        // The requested page comes last, so that it is the hottest.
         for (page, ready_at) in window.iter().zip(&scratch.ready).rev() {
-            now = self.make_room(now, around)?;
-            insert(&mut self.memory, page.place, *ready_at);
+            now = self.make_room(now, backends)?;
+            insert(&mut self.memory, page.entry, *ready_at);
         }
         self.scratch = scratch;
         Ok(self.wait(now, asked_ready.unwrap_or(now)))
     }
 }
 
-impl Scratch {
-    /// Notes when each page of a window is there: one request for each run of neighbours, the first page's
+impl ScratchLists {
+    /// Sets when each page of a window is there. It makes one request per run of neighbours, the first page's run
     /// first. Returns how many come from the disk.
-    fn read_runs(&mut self, window: &[Fetched], now: Moment, disk: &mut Disk) -> usize {
-        let Scratch { order, ready, .. } = self;
+    fn read_runs(
+        &mut self,
+        window: &[WindowPage],
+        now: VirtualInstant,
+        disk: &mut DiskModel,
+    ) -> usize {
+        let ScratchLists { order, ready, .. } = self;
         ready.clear();
         ready.resize(window.len(), now);
         order.clear();
-        let is_on_disk = |n: &usize| window[*n].arrived == Arrival::FromDisk;
+        let is_on_disk = |n: &usize| window[*n].arrived == PageSource::FromDisk;
         order.extend((0..window.len()).filter(is_on_disk));
         order.sort_unstable_by_key(|n| (window[*n].on_disk.region, window[*n].on_disk.page));
         let follows = |a: &usize, b: &usize| window[*a].on_disk.plus(1) == window[*b].on_disk;
         let runs = || order.chunk_by(follows);
-        let asked = runs().filter(|run| run.contains(&0));
-        for run in asked.chain(runs().filter(|run| !run.contains(&0))) {
+        let requested = runs().filter(|run| run.contains(&0));
+        for run in requested.chain(runs().filter(|run| !run.contains(&0))) {
             let done = disk.read(now, window[run[0]].on_disk, run.len() as u64);
             run.iter().for_each(|n| ready[*n] = done);
         }

@@ -1,21 +1,22 @@
 //! The hash index: linear hashing over cache lines in arena blocks.
 //!
 //! ```text
-//!  bucket: one cache line of 8 slots            spill unit: 4 slots
+//!  bucket: one cache line of 8 slots            overflow unit: 4 slots
 //! ┌────┬────┬────┬────┬────┬────┬────┬──────┐   ┌────┬────┬────┬──────┐
 //! │item│item│item│item│item│item│item│ link ├──►│item│item│item│ link ├──► …
 //! └────┴────┴────┴────┴────┴────┴────┴──────┘   └────┴────┴────┴──────┘
 //! ```
 //!
-//! The table grows and shrinks by one bucket at a time, so nobody ever waits for a rehash. Writers hold
-//! one of 256 stripes, chosen by the hash's low bits, which also choose the bucket: a bucket and the one
-//! it is split into share their stripe. Readers hold nothing. A slot is one word, so what a reader finds
-//! is whole; only a *miss* may be due to slots being moved at that moment, and a reader believes a miss
-//! only if the stripe's version stood still meanwhile.
+//! The table grows and shrinks by one bucket at a time, so no thread ever waits for a rehash. Writers hold one of 256
+//! stripes. The hash's low bits choose the stripe and also the bucket, so a bucket and the one it is split into share
+//! their stripe. Readers hold nothing.
+//!
+//! A slot is one word, so what a reader finds is whole. Only a *miss* may be due to slots that are moved at that
+//! moment. A reader believes a miss only if the stripe's version did not change meanwhile.
 
 #![allow(unsafe_code)]
 
-mod spill;
+mod overflow;
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -24,33 +25,33 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::slot::Slot;
 use crate::arena::{Arena, BlockId, prefetch};
-use spill::Spill;
+use overflow::OverflowUnits;
 
-/// Stripes of writers' locks; also the fewest buckets.
+/// Stripes of writers' locks. This is also the least number of buckets.
 pub(crate) const STRIPES: usize = 256;
 
 const LINE_SLOTS: usize = 8;
 const LINE_BYTES: usize = LINE_SLOTS * 8;
 const UNIT_SLOTS: usize = 4;
 
-/// Units in a chain, at the most: beyond, an insert is refused and the caller makes room.
+/// The most units in a chain. Beyond that an insert is refused, and the caller makes room.
 const UNITS_MAX: usize = 32;
 
-/// Slots in a chain, at the most.
+/// The most slots in a chain.
 const CHAIN_MAX: usize = LINE_SLOTS + UNITS_MAX * (UNIT_SLOTS - 1);
 
-/// Items for each bucket, in halves, above which the table grows: 6.5 of 8 slots. With spill units that
-/// costs about 11 bytes an item (fewer slots to a unit than to a line keeps the slack small).
+/// The load above which the table grows, in half items per bucket: 6.5 of 8 slots. With overflow units that costs about
+/// 11 bytes per item. A unit has fewer slots than a line to keep the slack small.
 const FULL_HALVES: u64 = 13;
 
-/// Items for each bucket, in halves, below which the table shrinks. Far enough below half of
-/// `FULL_HALVES` that it does not swing.
+/// The load below which the table shrinks, in half items per bucket. It is far enough below half of `FULL_HALVES` that
+/// the table does not oscillate.
 const SPARSE_HALVES: u64 = 5;
 
 /// Lock-free attempts at a lookup before it takes the stripe's lock.
 const ATTEMPTS_MAX: u32 = 8;
 
-/// No block to be had for the index.
+/// There is no block for the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoBlock;
 
@@ -60,10 +61,10 @@ pub(crate) struct Table {
     lines: Box<[AtomicPtr<AtomicU64>]>,
     buckets: AtomicU64,
     stripes: Box<[CachePadded<Stripe>]>,
-    spill: Spill,
-    /// Blocks of `lines`, in order; holding it is the right to grow or shrink.
+    overflow: OverflowUnits,
+    /// The blocks of `lines`, in order. Its holder may grow or shrink the table.
     homes: Mutex<Vec<BlockId>>,
-    /// How many these are, for who looks: a split holds the lock.
+    /// The number of these blocks, for readers, because a split holds the lock.
     homes_held: AtomicUsize,
 }
 
@@ -74,24 +75,24 @@ struct Stripe {
     occupied: Mutex<u64>,
 }
 
-/// What a slot means to its owner.
-pub(crate) trait Judge {
-    /// The hash of the item that a slot names; `None` if it is there no longer.
+/// Resolves slots for the table.
+pub(crate) trait SlotResolver {
+    /// The hash of the item that a slot names. `None` if the item is gone.
     fn hash_of(&self, slot: Slot) -> Option<u64>;
 
-    /// Whether the item that a slot names is there no longer.
+    /// Whether the item that a slot names is gone.
     fn is_stale(&self, slot: Slot) -> bool;
 }
 
 impl Table {
-    /// A table in `first`, which is all its own.
+    /// A table in `first`, a block that it alone uses.
     pub(crate) fn new(arena: &Arena, first: BlockId, blocks_max: usize) -> Table {
         let table = Table {
             lines_per_block: (arena.block_bytes() / LINE_BYTES) as u64,
             lines: (0..blocks_max).map(|_| AtomicPtr::default()).collect(),
             buckets: AtomicU64::new(STRIPES as u64),
             stripes: (0..STRIPES).map(|_| CachePadded::default()).collect(),
-            spill: Spill::new(blocks_max),
+            overflow: OverflowUnits::new(blocks_max),
             homes: Mutex::new(Vec::new()),
             homes_held: AtomicUsize::new(0),
         };
@@ -99,11 +100,11 @@ impl Table {
             table.lines_per_block >= STRIPES as u64,
             "blocks too small for an index"
         );
-        table.settle_in(arena, &mut table.homes.lock(), first);
+        table.add_block(arena, &mut table.homes.lock(), first);
         table
     }
 
-    fn settle_in(&self, arena: &Arena, homes: &mut Vec<BlockId>, block: BlockId) {
+    fn add_block(&self, arena: &Arena, homes: &mut Vec<BlockId>, block: BlockId) {
         let slots = cleared(arena, block);
         self.lines[homes.len()].store(slots, Ordering::Release);
         homes.push(block);
@@ -112,16 +113,16 @@ impl Table {
 
     /// Blocks that the index holds.
     pub(crate) fn blocks(&self) -> usize {
-        self.homes_held.load(Ordering::Relaxed) + self.spill.blocks()
+        self.homes_held.load(Ordering::Relaxed) + self.overflow.blocks()
     }
 
-    /// Holds what a split and a put that needs a unit hold.
+    /// Holds the lock that a split and a put that needs a unit hold.
     #[cfg(test)]
     pub(crate) fn hold(&self) -> impl Sized + '_ {
-        (self.homes.lock(), self.spill.hold())
+        (self.homes.lock(), self.overflow.hold())
     }
 
-    /// Buckets now.
+    /// The number of buckets now.
     pub(crate) fn buckets(&self) -> u64 {
         self.buckets.load(Ordering::Acquire)
     }
@@ -149,8 +150,8 @@ impl Table {
         let home = &self.lines[(bucket / self.lines_per_block) as usize];
         let slots = home.load(Ordering::Acquire);
         let at = (bucket % self.lines_per_block) as usize * LINE_SLOTS;
-        // SAFETY: a bucket below `buckets` has a home, which holds `lines_per_block` lines of zeroed or
-        // written atomics, and is retired only after all pins that saw it have ended.
+        // SAFETY: a bucket below `buckets` has a home, which holds `lines_per_block` lines of zeroed or written
+        // atomics. It is retired only after all pins that saw it have ended.
         unsafe { std::slice::from_raw_parts(slots.add(at), LINE_SLOTS) }
     }
 
@@ -167,12 +168,12 @@ impl Table {
         }
     }
 
-    /// Starts fetching the bucket of a hash. The caller is pinned.
-    pub(crate) fn expect(&self, hash: u64) {
+    /// Starts to fetch the bucket of a hash. The caller is pinned.
+    pub(crate) fn prefetch(&self, hash: u64) {
         prefetch(self.line(self.bucket_of(hash)).as_ptr(), 1);
     }
 
-    /// The first slot in the bucket's line that may be of this hash. The caller is pinned.
+    /// The first slot in the bucket's line that may have this hash. The caller is pinned.
     pub(crate) fn guess(&self, hash: u64) -> Option<Slot> {
         let tag = Slot::tag_of(hash);
         let words = self.line(self.bucket_of(hash)).iter();
@@ -180,16 +181,16 @@ impl Table {
         slots.find(|slot| slot.tag() == tag && slot.is_item())
     }
 
-    /// The slot of an item with this hash for which `is_it` holds, without a lock. The caller is pinned.
+    /// Finds, without a lock, the slot of an item with this hash for which `is_it` holds. The caller is pinned.
     pub(crate) fn find<T>(
         &self,
         hash: u64,
         mut is_it: impl FnMut(Slot) -> Option<T>,
-    ) -> Option<(Cell<'_>, T)> {
+    ) -> Option<(SlotRef<'_>, T)> {
         let version = &self.stripe(hash).version;
         for _ in 0..ATTEMPTS_MAX {
             let before = version.load(Ordering::Acquire);
-            if let Some(found) = self.look(hash, &mut is_it) {
+            if let Some(found) = self.try_find(hash, &mut is_it) {
                 return Some(found);
             }
             fence(Ordering::Acquire);
@@ -199,23 +200,23 @@ impl Table {
             std::hint::spin_loop();
         }
         let _still = self.stripe(hash).occupied.lock();
-        self.look(hash, &mut is_it)
+        self.try_find(hash, &mut is_it)
     }
 
-    fn look<T>(
+    fn try_find<T>(
         &self,
         hash: u64,
         is_it: &mut impl FnMut(Slot) -> Option<T>,
-    ) -> Option<(Cell<'_>, T)> {
+    ) -> Option<(SlotRef<'_>, T)> {
         let tag = Slot::tag_of(hash);
         self.chain(self.bucket_of(hash))
             .filter(|cell| cell.slot.tag() == tag && cell.slot.is_item())
             .find_map(|cell| is_it(cell.slot).map(|found| (cell, found)))
     }
 
-    /// Holds still whatever has this hash.
-    pub(crate) fn lock(&self, hash: u64) -> Held<'_> {
-        Held {
+    /// Locks the stripe of this hash.
+    pub(crate) fn lock(&self, hash: u64) -> LockedStripe<'_> {
+        LockedStripe {
             table: self,
             occupied: self.stripe(hash).occupied.lock(),
         }
@@ -228,40 +229,40 @@ impl Table {
             .for_each(|cell| visit(cell.slot));
     }
 
-    /// Whether an insert should be followed by a `split`.
+    /// Whether a `split` should follow an insert.
     fn is_full(&self, occupied: u64) -> bool {
         2 * occupied * STRIPES as u64 > FULL_HALVES * self.buckets()
     }
 
-    /// Whether `merge` is worth its while.
+    /// Whether a `merge` is worthwhile.
     pub(crate) fn is_sparse(&self) -> bool {
         let buckets = self.buckets();
         buckets > STRIPES as u64 && 2 * self.occupied() < SPARSE_HALVES * buckets
     }
 
-    /// One bucket more. `block` is asked when the index needs a block.
+    /// Adds a bucket. It calls `block` if the index needs a block.
     pub(crate) fn split(
         &self,
         arena: &Arena,
-        judge: &impl Judge,
+        resolver: &impl SlotResolver,
         block: impl FnOnce() -> Option<BlockId>,
     ) -> Result<(), NoBlock> {
         let Some(mut homes) = self.homes.try_lock() else {
-            return Ok(()); // somebody else is at it
+            return Ok(()); // another thread does it
         };
         let new = self.buckets();
         if new == homes.len() as u64 * self.lines_per_block {
             if homes.len() == self.lines.len() {
                 return Err(NoBlock);
             }
-            self.settle_in(arena, &mut homes, block().ok_or(NoBlock)?);
+            self.add_block(arena, &mut homes, block().ok_or(NoBlock)?);
         }
         let base = 1u64 << (63 - new.leading_zeros());
         let old = new - base;
         let mut occupied = self.stripe(old).occupied.lock();
-        let _moving = Moving::begin(&self.stripe(old).version);
-        let mut gathered = Gathered::default();
-        *occupied -= gathered.take(self, old, judge);
+        let _moving = MoveGuard::begin(&self.stripe(old).version);
+        let mut gathered = DetachedChains::default();
+        *occupied -= gathered.detach(self, old, resolver);
         let (moves, stays): (Vec<_>, Vec<_>) = gathered
             .slots
             .iter()
@@ -269,16 +270,16 @@ impl Table {
         self.write(new, &moves, &mut gathered.units);
         self.buckets.store(new + 1, Ordering::Release);
         self.write(old, &stays, &mut gathered.units);
-        self.spill.free(gathered.units);
+        self.overflow.free(gathered.units);
         Ok(())
     }
 
-    /// One bucket fewer; gives up a block that this empties. `block` is asked when the merged chain needs
-    /// a spill unit and there is none.
+    /// Removes a bucket and gives up a block that this empties. It calls `block` if the merged chain needs an overflow
+    /// unit and there is none.
     pub(crate) fn merge(
         &self,
         arena: &Arena,
-        judge: &impl Judge,
+        resolver: &impl SlotResolver,
         mut block: impl FnMut() -> Option<BlockId>,
     ) -> Result<(), NoBlock> {
         let mut homes = self.homes.lock();
@@ -288,8 +289,8 @@ impl Table {
         }
         let into = last - (1 << (63 - last.leading_zeros()));
         let mut occupied = self.stripe(into).occupied.lock();
-        let mut gathered = Gathered::default();
-        // The units of two chains serve one, which may need more.
+        let mut gathered = DetachedChains::default();
+        // The units of the two chains serve one chain, which may need more.
         let (slots, units) = [into, last]
             .map(|bucket| self.extent(bucket))
             .into_iter()
@@ -300,28 +301,28 @@ impl Table {
             return Err(NoBlock);
         }
         for _ in units..units_for(slots) {
-            match self.spill.alloc(arena, &mut block) {
+            match self.overflow.alloc(arena, &mut block) {
                 Some(unit) => gathered.units.push(unit),
                 None => {
-                    self.spill.free(gathered.units);
+                    self.overflow.free(gathered.units);
                     return Err(NoBlock);
                 }
             }
         }
-        let _moving = Moving::begin(&self.stripe(into).version);
-        *occupied -= gathered.take(self, into, judge) + gathered.take(self, last, judge);
+        let _moving = MoveGuard::begin(&self.stripe(into).version);
+        *occupied -= gathered.detach(self, into, resolver) + gathered.detach(self, last, resolver);
         let slots: Vec<_> = gathered.slots.iter().collect();
         self.write(into, &slots, &mut gathered.units);
         self.buckets.store(last, Ordering::Release);
-        self.spill.free(gathered.units);
+        self.overflow.free(gathered.units);
         if last.is_multiple_of(self.lines_per_block)
             && let Some(empty) = homes.pop()
         {
             self.homes_held.store(homes.len(), Ordering::Relaxed);
-            // A reader that still counts `last` among the buckets is pinned: the block stays till then.
+            // A reader that still counts `last` among the buckets is pinned, and the block stays until then.
             arena.retire(&[empty]);
         }
-        self.spill.give_up_empty(arena);
+        self.overflow.give_up_empty(arena);
         Ok(())
     }
 
@@ -332,27 +333,27 @@ impl Table {
         (slots, chain.units)
     }
 
-    /// Removes what is stale from a bucket and closes the gaps. Says how many buckets there are.
-    pub(crate) fn sweep(&self, bucket: u64, judge: &impl Judge) -> u64 {
+    /// Removes stale slots from a bucket and closes the gaps. Returns how many buckets there are.
+    pub(crate) fn sweep(&self, bucket: u64, resolver: &impl SlotResolver) -> u64 {
         let stripe = self.stripe(bucket);
         let mut occupied = stripe.occupied.lock();
         let buckets = self.buckets();
         if bucket < buckets
             && self
                 .chain(bucket)
-                .any(|cell| cell.slot.is_item() && judge.is_stale(cell.slot))
+                .any(|cell| cell.slot.is_item() && resolver.is_stale(cell.slot))
         {
-            let _moving = Moving::begin(&stripe.version);
-            let mut gathered = Gathered::default();
-            *occupied -= gathered.take(self, bucket, judge);
+            let _moving = MoveGuard::begin(&stripe.version);
+            let mut gathered = DetachedChains::default();
+            *occupied -= gathered.detach(self, bucket, resolver);
             let slots: Vec<_> = gathered.slots.iter().collect();
             self.write(bucket, &slots, &mut gathered.units);
-            self.spill.free(gathered.units);
+            self.overflow.free(gathered.units);
         }
         buckets
     }
 
-    /// Writes a chain anew over an emptied line, with spill units out of `units`.
+    /// Writes a chain anew over an emptied line, with overflow units from `units`.
     fn write(&self, bucket: u64, slots: &[&(Slot, u64)], units: &mut Vec<u32>) {
         let mut line = self.line(bucket);
         let mut rest = slots;
@@ -363,7 +364,7 @@ impl Table {
                 .expect("gathered chains bring the units that they need");
             store_all(line, here);
             line[line.len() - 1].store(Slot::link(unit).0, Ordering::Release);
-            line = self.spill.unit(unit);
+            line = self.overflow.unit(unit);
             rest = after;
         }
         store_all(line, rest);
@@ -377,7 +378,7 @@ fn store_all(line: &[AtomicU64], slots: &[&(Slot, u64)]) {
     }
 }
 
-/// Units that a chain of so many slots needs.
+/// The units that a chain of this many slots needs.
 fn units_for(slots: usize) -> usize {
     if slots <= LINE_SLOTS {
         return 0;
@@ -390,40 +391,40 @@ fn units_for(slots: usize) -> usize {
 /// A block of zeroed atomics.
 fn cleared(arena: &Arena, block: BlockId) -> *mut AtomicU64 {
     let start = arena.address(block);
-    // SAFETY: the block was taken for the index, nobody else reads or writes it, and it is aligned far
-    // beyond 8 bytes. Zero is a valid atomic.
+    // SAFETY: the block was taken for the index. Nobody else reads or writes it, and it is aligned far beyond 8 bytes.
+    // Zero is a valid atomic.
     unsafe { start.write_bytes(0, arena.block_bytes()) };
     start.cast()
 }
 
-/// Says to readers, from here to its end, that slots of a stripe are being moved.
-struct Moving<'a>(&'a AtomicU32);
+/// Tells readers, for as long as it lives, that slots of a stripe are being moved.
+struct MoveGuard<'a>(&'a AtomicU32);
 
-impl<'a> Moving<'a> {
-    fn begin(version: &'a AtomicU32) -> Moving<'a> {
+impl<'a> MoveGuard<'a> {
+    fn begin(version: &'a AtomicU32) -> MoveGuard<'a> {
         version.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        Moving(version)
+        MoveGuard(version)
     }
 }
 
-impl Drop for Moving<'_> {
+impl Drop for MoveGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Release);
     }
 }
 
-/// Chains taken out of the table, to be written back another way.
+/// Chains that were taken out of the table, to be written back differently.
 #[derive(Default)]
-struct Gathered {
+struct DetachedChains {
     slots: Vec<(Slot, u64)>,
     units: Vec<u32>,
 }
 
-impl Gathered {
-    /// Takes a chain out, slot by slot, so that a reader's mark on a slot either is seen here or fails
-    /// there. Returns how many stale slots it left behind.
-    fn take(&mut self, table: &Table, bucket: u64, judge: &impl Judge) -> u64 {
+impl DetachedChains {
+    /// Takes a chain out, slot by slot. A reader's mark on a slot is either seen here or fails there. Returns how many
+    /// stale slots were left out.
+    fn detach(&mut self, table: &Table, bucket: u64, resolver: &impl SlotResolver) -> u64 {
         let mut stale = 0;
         let mut line = table.line(bucket);
         let mut at = 0;
@@ -432,10 +433,10 @@ impl Gathered {
             at += 1;
             if let Some(unit) = slot.as_link() {
                 self.units.push(unit);
-                line = table.spill.unit(unit);
+                line = table.overflow.unit(unit);
                 at = 0;
             } else if slot.is_item() {
-                match judge.hash_of(slot) {
+                match resolver.hash_of(slot) {
                     Some(hash) => self.slots.push((slot, hash)),
                     None => stale += 1,
                 }
@@ -445,7 +446,7 @@ impl Gathered {
     }
 }
 
-/// The slots of a bucket, spill units included.
+/// The slots of a bucket, including its overflow units.
 struct Chain<'t> {
     table: &'t Table,
     line: &'t [AtomicU64],
@@ -455,25 +456,25 @@ struct Chain<'t> {
 
 /// A slot and the word that was in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Cell<'t> {
+pub(crate) struct SlotRef<'t> {
     word: &'t AtomicU64,
     pub(crate) slot: Slot,
 }
 
 impl<'t> Iterator for Chain<'t> {
-    type Item = Cell<'t>;
+    type Item = SlotRef<'t>;
 
     #[inline]
-    fn next(&mut self) -> Option<Cell<'t>> {
+    fn next(&mut self) -> Option<SlotRef<'t>> {
         while let Some(word) = self.line.get(self.at) {
             let slot = Slot(word.load(Ordering::Acquire));
             self.at += 1;
             match slot.as_link() {
-                None => return Some(Cell { word, slot }),
-                // A reader may run into a unit that just changed chains; its version will tell.
+                None => return Some(SlotRef { word, slot }),
+                // A reader may reach a unit that just changed chains. The version will show it.
                 Some(_) if self.units == UNITS_MAX => return None,
                 Some(unit) => {
-                    self.line = self.table.spill.unit(unit);
+                    self.line = self.table.overflow.unit(unit);
                     self.at = 0;
                     self.units += 1;
                 }
@@ -483,8 +484,8 @@ impl<'t> Iterator for Chain<'t> {
     }
 }
 
-impl Cell<'_> {
-    /// Puts `new` in place of what was seen. Fails if the slot has changed since.
+impl SlotRef<'_> {
+    /// Replaces the word that was seen by `new`. Fails if the slot has changed since.
     pub(crate) fn exchange(&self, new: Slot) -> Result<(), Slot> {
         self.word
             .compare_exchange(self.slot.0, new.0, Ordering::AcqRel, Ordering::Acquire)
@@ -493,40 +494,40 @@ impl Cell<'_> {
     }
 }
 
-/// A stripe that is held still: nobody else inserts, removes or moves slots of it.
-pub(crate) struct Held<'t> {
+/// A locked stripe: nobody else inserts, removes or moves slots of it.
+pub(crate) struct LockedStripe<'t> {
     table: &'t Table,
     occupied: MutexGuard<'t, u64>,
 }
 
-impl<'t> Held<'t> {
+impl<'t> LockedStripe<'t> {
     /// The slot of an item with this hash for which `is_it` holds.
     pub(crate) fn find<T>(
         &self,
         hash: u64,
         mut is_it: impl FnMut(Slot) -> Option<T>,
-    ) -> Option<(Cell<'t>, T)> {
-        self.table.look(hash, &mut is_it)
+    ) -> Option<(SlotRef<'t>, T)> {
+        self.table.try_find(hash, &mut is_it)
     }
 
-    /// Empties a slot; returns what was in it at the last moment.
-    pub(crate) fn remove(&mut self, cell: Cell<'t>) -> Slot {
+    /// Empties a slot. Returns its last content.
+    pub(crate) fn remove(&mut self, cell: SlotRef<'t>) -> Slot {
         *self.occupied -= 1;
         Slot(cell.word.swap(0, Ordering::AcqRel))
     }
 
-    /// Puts `new` in the place of an item; returns what was in it at the last moment.
-    pub(crate) fn replace(&mut self, cell: Cell<'t>, new: Slot) -> Slot {
+    /// Puts `new` in the place of an item. Returns the slot's last content.
+    pub(crate) fn replace(&mut self, cell: SlotRef<'t>, new: Slot) -> Slot {
         Slot(cell.word.swap(new.0, Ordering::AcqRel))
     }
 
-    /// Adds a slot, in the place of a stale one where there is one. Says whether the table should grow.
+    /// Adds a slot, in the place of a stale one if there is one. Returns whether the table should grow.
     pub(crate) fn insert(
         &mut self,
         arena: &Arena,
         hash: u64,
         slot: Slot,
-        judge: &impl Judge,
+        resolver: &impl SlotResolver,
         block: impl FnOnce() -> Option<BlockId>,
     ) -> Result<bool, NoBlock> {
         let mut last = None;
@@ -537,7 +538,7 @@ impl<'t> Held<'t> {
                 cell.word.store(slot.0, Ordering::Release);
                 return Ok(self.table.is_full(*self.occupied));
             }
-            if judge.is_stale(cell.slot) {
+            if resolver.is_stale(cell.slot) {
                 cell.word.store(slot.0, Ordering::Release);
                 return Ok(false);
             }
@@ -547,34 +548,34 @@ impl<'t> Held<'t> {
         if length >= CHAIN_MAX {
             return Err(NoBlock);
         }
-        let unit = self.table.spill.alloc(arena, block).ok_or(NoBlock)?;
+        let unit = self.table.overflow.alloc(arena, block).ok_or(NoBlock)?;
         self.extend(last.ok_or(NoBlock)?, unit, slot);
         Ok(self.table.is_full(*self.occupied))
     }
 
-    /// Hangs `unit` on the chain's last slot, whose item moves into it. A reader sees that item in the
-    /// one place or the other.
-    fn extend(&mut self, last: Cell<'t>, unit: u32, slot: Slot) {
-        let cells = self.table.spill.unit(unit);
+    /// Links `unit` to the chain's last slot, whose item moves into it. A reader sees that item in one place or the
+    /// other.
+    fn extend(&mut self, last: SlotRef<'t>, unit: u32, slot: Slot) {
+        let cells = self.table.overflow.unit(unit);
         cells[1].store(slot.0, Ordering::Relaxed);
         *self.occupied += 1;
         let mut moved = last.slot;
         loop {
             cells[0].store(moved.0, Ordering::Release);
-            let seen = Cell {
+            let seen = SlotRef {
                 slot: moved,
                 ..last
             };
             match seen.exchange(Slot::link(unit)) {
                 Ok(()) => return,
-                // A reader marked it meanwhile: take the mark along.
+                // A reader marked it meanwhile. Take the mark along.
                 Err(marked) => moved = marked,
             }
         }
     }
 
-    /// The slots that share a chain with this hash: the candidates when one must go.
-    pub(crate) fn neighbours(&self, hash: u64) -> impl Iterator<Item = Cell<'t>> {
+    /// The slots that share a chain with this hash: the candidates if one must go.
+    pub(crate) fn neighbours(&self, hash: u64) -> impl Iterator<Item = SlotRef<'t>> {
         self.table
             .chain(self.table.bucket_of(hash))
             .filter(|cell| cell.slot.is_item())

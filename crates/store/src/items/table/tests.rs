@@ -4,15 +4,15 @@ use proptest::prelude::*;
 use sublet_types::{Bytes, Second};
 
 use super::*;
-use crate::arena::Claimant;
-use crate::arena::fake::Heap;
-use crate::items::slot::Place;
+use crate::arena::BlockOwner;
+use crate::arena::fake::FakeMemory;
+use crate::items::slot::RecordAddress;
 
 const BLOCK: usize = 64 << 10;
 
-/// Items are their places; hashes are remembered beside.
+/// Items are identified by their places. Their hashes are kept beside.
 #[derive(Default)]
-struct Book(HashMap<Slot, u64>);
+struct TestResolver(HashMap<Slot, u64>);
 
 impl std::hash::Hash for Slot {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
@@ -20,7 +20,7 @@ impl std::hash::Hash for Slot {
     }
 }
 
-impl Judge for Book {
+impl SlotResolver for TestResolver {
     fn hash_of(&self, slot: Slot) -> Option<u64> {
         self.0.get(&slot).copied()
     }
@@ -31,13 +31,13 @@ impl Judge for Book {
 }
 
 fn arena(blocks: usize) -> Arena {
-    let (heap, _) = Heap::new(blocks * BLOCK, BLOCK);
+    let (heap, _) = FakeMemory::new(blocks * BLOCK, BLOCK);
     Arena::new(Box::new(heap), BLOCK, Bytes((blocks * BLOCK) as u64))
 }
 
 fn block(arena: &Arena) -> Option<BlockId> {
     while arena.grow() == Ok(true) {}
-    arena.take(Claimant::None, 0, Second(2))
+    arena.allocate(BlockOwner::None, 0, Second(2))
 }
 
 fn table(arena: &Arena) -> Table {
@@ -49,40 +49,40 @@ fn mixed(n: u32) -> u64 {
 }
 
 fn slot_of(n: u32, hash: u64) -> Slot {
-    Slot::new(hash, Place::new(BlockId(n / 1000), 8 + n % 1000, 0))
+    Slot::new(hash, RecordAddress::new(BlockId(n / 1000), 8 + n % 1000, 0))
 }
 
-fn insert(arena: &Arena, table: &Table, book: &mut Book, n: u32, hash: u64) {
+fn insert(arena: &Arena, table: &Table, resolver: &mut TestResolver, n: u32, hash: u64) {
     let slot = slot_of(n, hash);
     let grows = table
         .lock(hash)
-        .insert(arena, hash, slot, book, || block(arena))
+        .insert(arena, hash, slot, resolver, || block(arena))
         .expect("blocks enough");
-    book.0.insert(slot, hash);
+    resolver.0.insert(slot, hash);
     if grows {
         table
-            .split(arena, book, || block(arena))
+            .split(arena, resolver, || block(arena))
             .expect("blocks enough");
     }
 }
 
-fn holds(table: &Table, book: &Book, n: u32, hash: u64) -> bool {
-    let is_it = |slot: Slot| slot == slot_of(n, hash) && !book.is_stale(slot);
+fn holds(table: &Table, resolver: &TestResolver, n: u32, hash: u64) -> bool {
+    let is_it = |slot: Slot| slot == slot_of(n, hash) && !resolver.is_stale(slot);
     table.find(hash, |slot| is_it(slot).then_some(())).is_some()
 }
 
 #[test]
 fn it_grows_one_bucket_at_a_time_and_keeps_all() {
     let arena = arena(64);
-    let (table, mut book) = (table(&arena), Book::default());
+    let (table, mut resolver) = (table(&arena), TestResolver::default());
     for n in 0..100_000 {
-        insert(&arena, &table, &mut book, n, mixed(n));
+        insert(&arena, &table, &mut resolver, n, mixed(n));
     }
     assert!(table.buckets() > 15_000, "{} buckets", table.buckets());
-    assert!((0..100_000).all(|n| holds(&table, &book, n, mixed(n))));
+    assert!((0..100_000).all(|n| holds(&table, &resolver, n, mixed(n))));
     let bytes = table.blocks() as f64 * BLOCK as f64 / 100_000.0;
     assert!(
-        bytes < 13.0,
+        bytes < 12.0,
         "{bytes} bytes an item, the last blocks' slack included"
     );
 }
@@ -90,19 +90,21 @@ fn it_grows_one_bucket_at_a_time_and_keeps_all() {
 #[test]
 fn it_shrinks_again_and_gives_its_blocks_up() {
     let arena = arena(64);
-    let (table, mut book) = (table(&arena), Book::default());
+    let (table, mut resolver) = (table(&arena), TestResolver::default());
     for n in 0..40_000 {
-        insert(&arena, &table, &mut book, n, mixed(n));
+        insert(&arena, &table, &mut resolver, n, mixed(n));
     }
     let large = table.blocks();
-    book.0.retain(|slot, _| slot.place().at % 16 == 0);
+    resolver
+        .0
+        .retain(|slot, _| slot.record_address().at % 16 == 0);
     for bucket in 0..table.buckets() {
-        table.sweep(bucket, &book);
+        table.sweep(bucket, &resolver);
     }
-    assert_eq!(table.occupied(), book.0.len() as u64);
+    assert_eq!(table.occupied(), resolver.0.len() as u64);
     while table.is_sparse() {
         table
-            .merge(&arena, &book, || block(&arena))
+            .merge(&arena, &resolver, || block(&arena))
             .expect("blocks enough");
     }
     assert!(
@@ -111,7 +113,8 @@ fn it_shrinks_again_and_gives_its_blocks_up() {
         table.blocks()
     );
     assert!(
-        book.0
+        resolver
+            .0
             .iter()
             .all(|(slot, hash)| table.find(*hash, |s| (s == *slot).then_some(())).is_some())
     );
@@ -120,9 +123,9 @@ fn it_shrinks_again_and_gives_its_blocks_up() {
 #[test]
 fn readers_never_miss_what_is_there_while_it_grows_and_shrinks() {
     let arena = arena(64);
-    let (table, mut book) = (table(&arena), Book::default());
+    let (table, mut resolver) = (table(&arena), TestResolver::default());
     for n in 0..3000 {
-        insert(&arena, &table, &mut book, n, mixed(n));
+        insert(&arena, &table, &mut resolver, n, mixed(n));
     }
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -132,7 +135,7 @@ fn readers_never_miss_what_is_there_while_it_grows_and_shrinks() {
             while !stop.load(Ordering::Relaxed) {
                 for n in 0..3000 {
                     arena.epochs().pin(&pin);
-                    assert!(holds(&table, &book, n, mixed(n)), "missed {n}");
+                    assert!(holds(&table, &resolver, n, mixed(n)), "missed {n}");
                     arena.epochs().unpin(&pin);
                     looks += 1;
                 }
@@ -142,12 +145,12 @@ fn readers_never_miss_what_is_there_while_it_grows_and_shrinks() {
         for _ in 0..20 {
             for _ in 0..2000 {
                 table
-                    .split(&arena, &book, || block(&arena))
+                    .split(&arena, &resolver, || block(&arena))
                     .expect("blocks enough");
             }
             for _ in 0..2000 {
                 table
-                    .merge(&arena, &book, || block(&arena))
+                    .merge(&arena, &resolver, || block(&arena))
                     .expect("blocks enough");
             }
         }
@@ -163,37 +166,37 @@ proptest! {
         collide in any::<bool>(),
     ) {
         let arena = arena(64);
-        let (table, mut book) = (table(&arena), Book::default());
+        let (table, mut resolver) = (table(&arena), TestResolver::default());
         // Colliding hashes make long chains.
         let hash_of = |n: u32| if collide { mixed(n) & !0x3f00 | 7 } else { mixed(n) };
         for (n, what, grow) in steps {
             let hash = hash_of(n);
             let slot = slot_of(n, hash);
-            let there = book.0.contains_key(&slot);
-            prop_assert_eq!(holds(&table, &book, n, hash), there);
+            let there = resolver.0.contains_key(&slot);
+            prop_assert_eq!(holds(&table, &resolver, n, hash), there);
             match what {
                 0..=5 if !there => {
-                    let inserted = table.lock(hash).insert(&arena, hash, slot, &book, || block(&arena));
+                    let inserted = table.lock(hash).insert(&arena, hash, slot, &resolver, || block(&arena));
                     if inserted.is_ok() {
-                        book.0.insert(slot, hash);
+                        resolver.0.insert(slot, hash);
                     }
                 }
                 6..=7 if there => {
                     let mut held = table.lock(hash);
                     let (cell, ()) = held.find(hash, |s| (s == slot).then_some(())).expect("there");
                     held.remove(cell);
-                    book.0.remove(&slot);
+                    resolver.0.remove(&slot);
                 }
                 8 => {
-                    // Its block was dropped: the slot is stale from now on.
-                    book.0.remove(&slot);
-                    table.sweep(u64::from(n) % table.buckets(), &book);
+                    // Its block was dropped, so the slot is stale from now on.
+                    resolver.0.remove(&slot);
+                    table.sweep(u64::from(n) % table.buckets(), &resolver);
                 }
-                _ if grow => table.split(&arena, &book, || block(&arena)).expect("blocks enough"),
-                _ => table.merge(&arena, &book, || block(&arena)).expect("blocks enough"),
+                _ if grow => table.split(&arena, &resolver, || block(&arena)).expect("blocks enough"),
+                _ => table.merge(&arena, &resolver, || block(&arena)).expect("blocks enough"),
             }
         }
-        for (slot, hash) in &book.0 {
+        for (slot, hash) in &resolver.0 {
             prop_assert!(table.find(*hash, |s| (s == *slot).then_some(())).is_some());
         }
     }

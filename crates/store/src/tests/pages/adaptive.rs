@@ -1,4 +1,4 @@
-//! `adaptive-mq` beside a plain model of its rule, step by step: who is there, after every put, get and flush.
+//! `adaptive-mq` beside a plain model of its rule, step by step: which pages are there after every put, get and flush.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -8,7 +8,7 @@ use sublet_types::EvictionKind;
 
 use super::*;
 
-/// Each level's weight by setting: what newcomers' is, and by how much a level's is more than that of the one before.
+/// Each level's weight by setting: that of newcomers, and by how much a level's exceeds that of the level before.
 const SETTINGS: [(f64, f64); 8] = [
     (1.0, 1.0),
     (1.0, 1.5),
@@ -36,20 +36,20 @@ fn level(uses: u64) -> usize {
 }
 
 /// A page by its hash.
-type Hash = u64;
+type PageHash = u64;
 
 /// A page that is there, or that is known.
 #[derive(Clone, Debug)]
-struct Known {
-    hash: Hash,
+struct ModelPage {
+    hash: PageHash,
     uses: u64,
     put_at: u64,
     there: [bool; SETTINGS.len()],
 }
 
-/// The oldest page of each level goes by rank; pages are in the order of their puts.
+/// The oldest page of each level competes by rank. Pages are in the order of their puts.
 fn first_to_go<'a>(
-    pages: impl Iterator<Item = (usize, &'a Known)>,
+    pages: impl Iterator<Item = (usize, &'a ModelPage)>,
     setting: usize,
     now: u64,
 ) -> Option<usize> {
@@ -67,12 +67,12 @@ fn first_to_go<'a>(
 
 /// What the settings would have had of a sample.
 #[derive(Debug)]
-struct Sample {
+struct SampleModel {
     one_in: u64,
     room: usize,
-    known: Vec<Known>,
-    /// Pages that were taken, with their uses, the newest last.
-    taken: VecDeque<(Hash, u64)>,
+    known: Vec<ModelPage>,
+    /// Pages that were taken, with their uses, newest last.
+    taken: VecDeque<(PageHash, u64)>,
     puts: u64,
     gets: usize,
     hits: [f64; SETTINGS.len()],
@@ -82,8 +82,8 @@ struct Sample {
     ruling: usize,
 }
 
-impl Sample {
-    fn take(&mut self, hash: Hash) -> [bool; SETTINGS.len()] {
+impl SampleModel {
+    fn mark_taken(&mut self, hash: PageHash) -> [bool; SETTINGS.len()] {
         let Some(at) = self.known.iter().position(|page| page.hash == hash) else {
             return Default::default();
         };
@@ -98,24 +98,24 @@ impl Sample {
         there
     }
 
-    /// Takes a page's uses from those that were taken.
-    fn recall(&mut self, hash: Hash) -> Option<u64> {
+    /// Removes a page from those that were taken and returns its uses.
+    fn recall(&mut self, hash: PageHash) -> Option<u64> {
         let at = self.taken.iter().position(|(taken, _)| *taken == hash)?;
         self.taken.remove(at).map(|(_, uses)| uses)
     }
 
-    fn get(&mut self, hash: Hash) {
-        let there = self.take(hash);
+    fn get(&mut self, hash: PageHash) {
+        let there = self.mark_taken(hash);
         for (hits, there) in self.hits.iter_mut().zip(there) {
             *hits += f64::from(u8::from(there));
         }
         self.gets += 1;
         if self.gets >= self.room / 2 {
-            self.judge();
+            self.choose_setting();
         }
     }
 
-    fn judge(&mut self) {
+    fn choose_setting(&mut self) {
         let fade = 0.925_874_712;
         for n in 0..SETTINGS.len() {
             let gain = (self.hits[n] - self.hits[0]) / self.gets as f64;
@@ -139,7 +139,7 @@ impl Sample {
         }
     }
 
-    fn put(&mut self, hash: Hash) {
+    fn put(&mut self, hash: PageHash) {
         self.puts += 1;
         let before = self.known.iter().position(|page| page.hash == hash);
         let before = before.map(|at| self.known.remove(at));
@@ -155,7 +155,7 @@ impl Sample {
                 self.known[at].there[setting] = false;
             }
         }
-        self.known.push(Known {
+        self.known.push(ModelPage {
             hash,
             uses: uses.map_or(0, |uses| (uses + 1).min(15)),
             put_at: self.puts,
@@ -176,34 +176,34 @@ impl Sample {
     }
 }
 
-/// Names and uses of pages that were evicted, and of those that were taken, the newest first.
-type Lines = [VecDeque<(u64, u64)>; 2];
+/// Names and uses of evicted pages and of taken pages, newest first.
+type HistoryQueues = [VecDeque<(u64, u64)>; 2];
 
-/// The rule, for one shard of so many pages.
+/// The rule for one shard with room for this many pages.
 #[derive(Debug)]
-struct Plain {
+struct ReferenceModel {
     room: usize,
     rows: u64,
-    here: Vec<Known>,
-    history: HashMap<(u64, u64), Lines>,
+    here: Vec<ModelPage>,
+    history: HashMap<(u64, u64), HistoryQueues>,
     puts: u64,
-    sample: Sample,
+    sample: SampleModel,
     /// Whether one of the settings that distrust newcomers most has ruled.
     distrusted: bool,
 }
 
-impl Plain {
-    fn new(room: usize) -> Plain {
+impl ReferenceModel {
+    fn new(room: usize) -> ReferenceModel {
         let sampled = (room as u64 / 32).clamp(1, 512);
         let one_in = (room as u64 / sampled).next_power_of_two();
-        Plain {
+        ReferenceModel {
             room,
             rows: room as u64 / 100,
             here: Vec::new(),
             history: HashMap::new(),
             puts: 0,
             distrusted: false,
-            sample: Sample {
+            sample: SampleModel {
                 one_in,
                 room: room / one_in as usize,
                 known: Vec::new(),
@@ -219,20 +219,20 @@ impl Plain {
         }
     }
 
-    /// Where a page is remembered, and its name there: 28 bits of its hash, of which the highest choose the row.
-    fn place(&self, hash: Hash) -> ((u64, u64), u64) {
+    /// Where a page is remembered, and its name there: 28 bits of its hash. The highest of them choose the row.
+    fn place(&self, hash: PageHash) -> ((u64, u64), u64) {
         let name = (hash >> 36).max(1);
         (((name * self.rows) >> 28, (hash >> 32) & 15), name)
     }
 
-    fn bury(&mut self, page: &Known, left: usize) {
+    fn bury(&mut self, page: &ModelPage, left: usize) {
         let (place, name) = self.place(page.hash);
         let line = &mut self.history.entry(place).or_default()[left];
         line.push_front((name, page.uses));
         line.truncate([6, 10][left]);
     }
 
-    fn recall(&mut self, hash: Hash) -> Option<u64> {
+    fn recall(&mut self, hash: PageHash) -> Option<u64> {
         let (place, name) = self.place(hash);
         let lines = self.history.get_mut(&place)?;
         lines.iter_mut().find_map(|line| {
@@ -241,11 +241,11 @@ impl Plain {
         })
     }
 
-    fn is_sampled(&self, hash: Hash) -> bool {
+    fn is_sampled(&self, hash: PageHash) -> bool {
         hash.is_multiple_of(self.sample.one_in)
     }
 
-    fn put(&mut self, hash: Hash) {
+    fn put(&mut self, hash: PageHash) {
         if self.here.len() == self.room {
             let now = self.puts / 16;
             let here = self.here.iter().enumerate();
@@ -255,7 +255,7 @@ impl Plain {
         }
         self.puts += 1;
         let uses = self.recall(hash).map_or(0, |uses| (uses + 1).min(15));
-        self.here.push(Known {
+        self.here.push(ModelPage {
             hash,
             uses,
             put_at: self.puts / 16,
@@ -266,14 +266,14 @@ impl Plain {
         }
     }
 
-    fn leave(&mut self, hash: Hash) -> bool {
+    fn leave(&mut self, hash: PageHash) -> bool {
         let at = self.here.iter().position(|page| page.hash == hash);
         let gone = at.map(|at| self.here.remove(at));
         gone.iter().for_each(|page| self.bury(page, 1));
         gone.is_some()
     }
 
-    fn get(&mut self, hash: Hash) -> bool {
+    fn get(&mut self, hash: PageHash) -> bool {
         let hit = self.leave(hash);
         if self.is_sampled(hash) {
             self.sample.get(hash);
@@ -282,10 +282,10 @@ impl Plain {
         hit
     }
 
-    fn flush(&mut self, hash: Hash) {
+    fn flush(&mut self, hash: PageHash) {
         self.leave(hash);
         if self.is_sampled(hash) {
-            self.sample.take(hash);
+            self.sample.mark_taken(hash);
         }
     }
 }
@@ -296,18 +296,18 @@ const BLOCKS: usize = 40;
 /// Pages of an object.
 const OBJECT: u64 = 512;
 
-/// The store and the model, which are told the same.
-struct Court {
-    client: Client,
-    plain: Plain,
+/// The store and the model, which see the same operations.
+struct StoreAndReference {
+    client: PoolClient,
+    plain: ReferenceModel,
 }
 
-impl Court {
-    fn new() -> Court {
+impl StoreAndReference {
+    fn new() -> StoreAndReference {
         let room = BLOCKS * 16;
         let (store, _) = store(BLOCKS + 20, 1);
         let ann = tenant(&store, "ann", 100);
-        let client = Client::new(&store, ann, EPHEMERAL);
+        let client = PoolClient::new(&store, ann, EPHEMERAL);
         store.set_target(ann, Some(Bytes((BLOCKS * BLOCK) as u64)));
         (0..room as u32).for_each(|index| assert!(client.put(9999, index, 1).is_stored()));
         assert!(client.flush_object(9999));
@@ -315,13 +315,13 @@ impl Court {
         for kind in [EvictionKind::Lru, EvictionKind::AdaptiveMq] {
             store.set_eviction(ann, kind, NOW);
         }
-        Court {
+        StoreAndReference {
             client,
-            plain: Plain::new(room),
+            plain: ReferenceModel::new(room),
         }
     }
 
-    fn hash(&self, page: u64) -> Hash {
+    fn hash(&self, page: u64) -> PageHash {
         let seed = self.client.worker.store().pages.seed;
         let object = seed.object(self.client.pool.slot, ObjectId(page / OBJECT));
         seed.page_of(object, PageIndex((page % OBJECT) as u32))
@@ -349,22 +349,22 @@ impl Court {
         self.plain.flush(hash);
     }
 
-    /// All that the model has is there; and as many pages as that are there.
+    /// Everything that the model has is there, and no more pages than that are there.
     fn compare(&self, pages: impl Iterator<Item = u64>) {
         let is_here = |page: &u64| {
             let key = self.client.key(page / OBJECT, (page % OBJECT) as u32);
             self.client.worker.has_page(self.client.tenant, key, NOW)
         };
-        let mut here: Vec<Hash> = pages.filter(is_here).map(|page| self.hash(page)).collect();
-        let mut plain: Vec<Hash> = self.plain.here.iter().map(|page| page.hash).collect();
+        let mut here: Vec<PageHash> = pages.filter(is_here).map(|page| self.hash(page)).collect();
+        let mut plain: Vec<PageHash> = self.plain.here.iter().map(|page| page.hash).collect();
         here.sort_unstable();
         plain.sort_unstable();
         assert!(here == plain, "others after {} puts", self.plain.puts);
     }
 }
 
-/// A client with memory of its own, that puts what it has no room for.
-fn replay(court: &mut Court, room: usize, pages: impl Iterator<Item = (u64, bool)>) {
+/// A client with memory of its own that puts what it has no room for.
+fn replay(both: &mut StoreAndReference, room: usize, pages: impl Iterator<Item = (u64, bool)>) {
     let mut own: VecDeque<u64> = VecDeque::new();
     let mut seen = std::collections::BTreeSet::new();
     for (step, (page, is_write)) in pages.enumerate() {
@@ -373,71 +373,71 @@ fn replay(court: &mut Court, room: usize, pages: impl Iterator<Item = (u64, bool
             own.remove(at);
         } else {
             match is_write {
-                true => court.flush(page),
-                false => court.get(page),
+                true => both.flush(page),
+                false => both.get(page),
             }
             if own.len() == room
                 && let Some(gone) = own.pop_front()
             {
-                court.put(gone);
+                both.put(gone);
             }
         }
         own.push_back(page);
         if step % 500 == 0 {
-            court.compare(seen.iter().copied());
+            both.compare(seen.iter().copied());
         }
     }
-    court.compare(seen.iter().copied());
+    both.compare(seen.iter().copied());
 }
 
-/// Requests whose popular pages move on now and then, with scans and writes among them.
+/// Requests whose popular pages change now and then, with scans and writes among them.
 fn made(seed: u64, steps: u64) -> impl Iterator<Item = (u64, bool)> {
-    let mut luck = seed | 1 << 40;
+    let mut random = seed | 1 << 40;
     (0..steps).map(move |step| {
-        luck ^= luck << 13;
-        luck ^= luck >> 7;
-        luck ^= luck << 17;
-        let (a, b) = (luck >> 20 & 0xffff, luck >> 40 & 0xffff);
-        let popular = (a * b * (luck >> 4 & 0xffff)) >> 37;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let (a, b) = (random >> 20 & 0xffff, random >> 40 & 0xffff);
+        let popular = (a * b * (random >> 4 & 0xffff)) >> 37;
         let page = match step / 900 % 4 {
             3 => 4000 + step % 1300,
             phase => popular % 1600 + phase * seed % 3 * 200,
         };
-        (page, luck.is_multiple_of(29))
+        (page, random.is_multiple_of(29))
     })
 }
 
-/// Requests for pages of equal popularity, that no tier has room for, between pages that come once.
+/// Requests for equally popular pages that no tier has room for, between pages that come once.
 fn scanned(seed: u64, steps: u64) -> impl Iterator<Item = (u64, bool)> {
-    let mut luck = seed | 1 << 40;
+    let mut random = seed | 1 << 40;
     (0..steps).map(move |step| {
-        luck ^= luck << 13;
-        luck ^= luck >> 7;
-        luck ^= luck << 17;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
         let page = match step % 3 {
             0 => 10_000 + step,
-            _ => (luck >> 20) % 900,
+            _ => (random >> 20) % 900,
         };
         (page, false)
     })
 }
 
-/// Who distrusts newcomers most rules where they come once, and is left late.
+/// The settings that distrust newcomers most rule if newcomers come once, and rule on for a while.
 #[test]
 fn where_scans_pass_the_stores_order_is_the_rules() {
-    let mut court = Court::new();
-    replay(&mut court, 40, scanned(7, 16_000).chain(made(5, 6000)));
-    let sample = &court.plain.sample;
-    assert!(court.plain.distrusted, "{:?}", sample.gains);
+    let mut both = StoreAndReference::new();
+    replay(&mut both, 40, scanned(7, 16_000).chain(made(5, 6000)));
+    let sample = &both.plain.sample;
+    assert!(both.plain.distrusted, "{:?}", sample.gains);
 }
 
-/// A large client puts what it took only when more were taken than are remembered.
+/// A large client puts back what it took only when more pages were taken than are remembered.
 #[test]
 fn under_a_large_client_the_stores_order_is_the_rules() {
-    let mut court = Court::new();
+    let mut both = StoreAndReference::new();
     let around = (0..6000).map(|step| (step % 1300, false));
-    replay(&mut court, 900, made(3, 5000).chain(around));
-    let sample = &court.plain.sample;
+    replay(&mut both, 900, made(3, 5000).chain(around));
+    let sample = &both.plain.sample;
     assert_eq!(sample.taken.len(), sample.room);
 }
 
@@ -446,13 +446,13 @@ proptest! {
 
     #[test]
     fn the_stores_order_is_the_rules(seed in any::<u32>()) {
-        let mut court = Court::new();
-        replay(&mut court, 40, made(seed.into(), 8000));
-        prop_assert!(court.plain.sample.scores.iter().any(|score| *score > 0.0));
+        let mut both = StoreAndReference::new();
+        replay(&mut both, 40, made(seed.into(), 8000));
+        prop_assert!(both.plain.sample.scores.iter().any(|score| *score > 0.0));
     }
 }
 
-/// A recorded trace of a machine's disk, whose records are 32 bytes: the first sixth of it, in pages of 256 KiB, so that
+/// The first sixth of a recorded trace of a machine's disk, whose records are 32 bytes. Its pages are 256 KiB, so that
 /// they come again.
 #[test]
 fn on_a_recorded_trace_the_stores_order_is_the_rules() {
@@ -470,20 +470,20 @@ fn on_a_recorded_trace_the_stores_order_is_the_rules() {
             .fold(0, |number, byte| number << 8 | u64::from(*byte));
         (block / 512, record[12] == 0x2a)
     });
-    let mut court = Court::new();
-    replay(&mut court, 40, requests);
-    assert!(court.plain.puts > 4000, "{}", court.plain.puts);
+    let mut both = StoreAndReference::new();
+    replay(&mut both, 40, requests);
+    assert!(both.plain.puts > 4000, "{}", both.plain.puts);
 }
 
-/// History and shadows together take no more than the ghosts of `x-s3h` do: 12 bytes a page. A shard says in a line of the processor's who is
-/// its first.
+/// History and shadows together take no more than the ghosts of `x-s3h`: 12 bytes per page. A shard publishes its first
+/// page in one cache line.
 #[test]
 fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
     for blocks in [8, 20, 64, 130] {
         let (store, _) = store_of(blocks + 4, 128, 512);
         let ann = tenant(&store, "ann", 100);
         store.set_eviction(ann, EvictionKind::AdaptiveMq, NOW);
-        let client = Client::new(&store, ann, EPHEMERAL);
+        let client = PoolClient::new(&store, ann, EPHEMERAL);
         let pages = blocks as u32 * 128;
         store.set_target(ann, Some(Bytes((blocks * BLOCK) as u64)));
         for index in 0..2 * pages {
@@ -503,11 +503,12 @@ fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
     }
 }
 
-/// What was flushed may come back though the memory that it took was given up; an hour later nothing is remembered of it.
+/// What was flushed may come back, though the memory that it took was given up. An hour later nothing is remembered of
+/// it.
 #[test]
 fn history_outlives_the_blocks_of_what_was_flushed_for_some_minutes() {
     let (store, _) = store(140, 4);
-    let client = Client::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
+    let client = PoolClient::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
     (0..2000).for_each(|object| _ = client.put(object, 0, object));
     let mut now = NOW.0;
     let mut pass = |seconds: u32| {
@@ -527,14 +528,14 @@ fn history_outlives_the_blocks_of_what_was_flushed_for_some_minutes() {
     assert!(pass(7200) < full / 10);
 }
 
-/// However its pages are divided into shards, a tenant loses the oldest of those that nobody came back for, and none of its
+/// However its pages are divided into shards, a tenant loses the oldest of those that nobody came back for. None of its
 /// frames lies idle.
 #[test]
 fn in_many_shards_pages_leave_as_from_one_line() {
     let (store, _) = store_of(20, 128, 512);
     let ann = tenant(&store, "ann", 100);
     store.set_eviction(ann, EvictionKind::AdaptiveMq, NOW);
-    let client = Client::new(&store, ann, EPHEMERAL);
+    let client = PoolClient::new(&store, ann, EPHEMERAL);
     let pages = 16 * 128;
     store.set_target(ann, Some(Bytes(16 * BLOCK as u64)));
     let key = |index: u32| client.key(u64::from(index / 512), index % 512);

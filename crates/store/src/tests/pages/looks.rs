@@ -1,4 +1,4 @@
-//! Whoever looks waits for nobody.
+//! Reading figures waits for nobody.
 
 use std::sync::mpsc;
 use std::thread;
@@ -10,10 +10,10 @@ use super::super::put;
 use super::*;
 use crate::arena::{BlockList, PageKind};
 
-/// So long a look may take where nothing holds it up.
+/// The time that a look may take if nothing holds it up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `then` while every list is held by somebody who walks it. Each has a block.
+/// Runs `then` while a walk holds every list. Each list has a block.
 fn holding(store: &Store, lists: &[&BlockList], then: &mut dyn FnMut()) {
     let Some((list, rest)) = lists.split_first() else {
         return then();
@@ -27,8 +27,8 @@ fn holding(store: &Store, lists: &[&BlockList], then: &mut dyn FnMut()) {
     assert!(!is_first, "a list without a block holds nobody up");
 }
 
-/// A look in a thread of its own, which ends although the caller holds whatever it holds.
-fn look(store: &Arc<Store>) -> AllFigures {
+/// Reads the figures in a thread of its own, which ends although the caller holds its locks.
+fn read_figures(store: &Arc<Store>) -> AllFigures {
     let (tell, told) = mpsc::channel();
     let looker = Arc::clone(store);
     thread::spawn(move || {
@@ -38,16 +38,16 @@ fn look(store: &Arc<Store>) -> AllFigures {
     told.recv_timeout(PATIENCE).expect("it waited")
 }
 
-/// With every lock held that a put, a get, an eviction or a release takes: shards, lists of blocks, rings of segments, the index, the
-/// arena's free list, and what is held while shards are given another eviction.
+/// Holds every lock that a put, a get, an eviction or a release takes: shards, lists of blocks, full segments, the
+/// index and the arena's free list. It also holds the lock for giving shards another eviction.
 #[test]
 fn a_look_waits_for_no_lock_of_puts_gets_and_releases() {
     let (store, _) = store(256, 8);
     let names = ["ann", "ben", "cid"];
     let tenants = names.map(|name| tenant(&store, name, 100));
     for tenant in tenants {
-        let client = Client::new(&store, tenant, EPHEMERAL);
-        let kept = Client::new(&store, tenant, PERSISTENT);
+        let client = PoolClient::new(&store, tenant, EPHEMERAL);
+        let kept = PoolClient::new(&store, tenant, PERSISTENT);
         for index in 0..100 {
             client.put(1, index, 5);
             kept.put(1, index, 6);
@@ -61,21 +61,29 @@ fn a_look_waits_for_no_lock_of_puts_gets_and_releases() {
         .iter()
         .filter_map(|id| store.tenants.get(*id))
         .collect();
-    let holdings: Vec<_> = all.iter().map(|one| store.pages.holdings(one)).collect();
-    let parts = || all.iter().map(|one| &store.items.part(one).segments);
-    let of_pages = holdings
+    let tenant_pages: Vec<_> = all
+        .iter()
+        .map(|one| store.pages.tenant_pages(one))
+        .collect();
+    let parts = || {
+        all.iter()
+            .map(|one| &store.items.tenant_items(one).segments)
+    };
+    let of_pages = tenant_pages
         .iter()
         .flat_map(|one| [PageKind::Ephemeral, PageKind::Persistent].map(|kind| one.list(kind)));
     let lists: Vec<&BlockList> = of_pages.chain(parts().map(|part| part.all())).collect();
     let mut looked = 0;
     holding(&store, &lists, &mut || {
-        let _evictions: Vec<_> = holdings.iter().map(|one| one.hold_eviction()).collect();
-        let shards = holdings.iter().flat_map(|one| one.shards());
+        let _evictions: Vec<_> = tenant_pages.iter().map(|one| one.hold_eviction()).collect();
+        let shards = tenant_pages.iter().flat_map(|one| one.shards());
         let _shards: Vec<_> = shards.map(|shard| shard.lock()).collect();
-        let _rings: Vec<_> = parts().map(|part| part.try_ring(&store.arena)).collect();
+        let _rings: Vec<_> = parts()
+            .map(|part| part.try_lock_full(&store.arena))
+            .collect();
         let _index: Vec<_> = store.items.tables().map(|table| table.hold()).collect();
         let _stock = store.arena.hold();
-        assert_eq!(look(&store), before);
+        assert_eq!(read_figures(&store), before);
         looked += 1;
     });
     assert_eq!(looked, 1);

@@ -1,4 +1,5 @@
-//! The page store against a model, and rule by rule: tests are named after the rules of transcendent memory that they hold.
+//! The page store against a model, and rule by rule. Tests are named after the rules of transcendent memory that they
+//! check.
 
 mod adaptive;
 mod ahead;
@@ -25,9 +26,9 @@ use sublet_types::{
     Bytes, ObjectId, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings, Weight,
 };
 
-use crate::Blank;
+use crate::UnwrittenPage;
 use crate::api::*;
-use crate::arena::fake::{Heap, Levers};
+use crate::arena::fake::{FakeMemory, FaultControls};
 use crate::store::Store;
 use crate::worker::Worker;
 
@@ -35,18 +36,18 @@ pub(super) const PAGE: usize = 4096;
 pub(super) const BLOCK: usize = 16 * PAGE;
 pub(super) const NOW: Second = Second(2);
 
-/// A store of so many blocks of 16 pages.
-pub(super) fn store(blocks: usize, shards: usize) -> (Arc<Store>, Arc<Levers>) {
+/// A store of this many blocks of 16 pages.
+pub(super) fn store(blocks: usize, shards: usize) -> (Arc<Store>, Arc<FaultControls>) {
     store_of(blocks, shards, PAGE)
 }
 
-/// A store of so many blocks, with pages of another size.
+/// A store of this many blocks, with pages of another size.
 pub(super) fn store_of(
     blocks: usize,
     shards: usize,
     page_bytes: usize,
-) -> (Arc<Store>, Arc<Levers>) {
-    let (heap, levers) = Heap::new(blocks * BLOCK, BLOCK);
+) -> (Arc<Store>, Arc<FaultControls>) {
+    let (heap, levers) = FakeMemory::new(blocks * BLOCK, BLOCK);
     let bytes = Bytes((blocks * BLOCK) as u64);
     let settings = StoreSettings {
         capacity: bytes,
@@ -90,15 +91,15 @@ pub(super) const PERSISTENT: PoolFlags = PoolFlags {
     ..EPHEMERAL
 };
 
-/// A disk of memory, which can be made to fail.
-pub(super) struct Disk {
+/// A disk in memory that can be made to fail.
+pub(super) struct FakeSpill {
     pages: Mutex<Vec<Option<Vec<u8>>>>,
     pub(super) broken: AtomicBool,
 }
 
-impl Disk {
-    pub(super) fn new(slots: usize) -> Arc<Disk> {
-        Arc::new(Disk {
+impl FakeSpill {
+    pub(super) fn new(slots: usize) -> Arc<FakeSpill> {
+        Arc::new(FakeSpill {
             pages: Mutex::new(vec![None; slots]),
             broken: AtomicBool::new(false),
         })
@@ -108,7 +109,7 @@ impl Disk {
         self.pages.lock().iter().flatten().count()
     }
 
-    /// Whether a page of it shows something.
+    /// Whether a page on it matches.
     pub(super) fn shows(&self, what: impl Fn(&[u8]) -> bool) -> bool {
         self.pages.lock().iter().flatten().any(|page| what(page))
     }
@@ -121,7 +122,7 @@ impl Disk {
     }
 }
 
-impl Spill for Disk {
+impl Spill for FakeSpill {
     fn slots(&self) -> u32 {
         self.pages.lock().len() as u32
     }
@@ -144,30 +145,32 @@ impl Spill for Disk {
 }
 
 /// One client of one pool.
-pub(super) struct Client {
+pub(super) struct PoolClient {
     pub(super) worker: Worker,
     pub(super) tenant: TenantId,
     pub(super) pool: PoolId,
 }
 
-impl Client {
-    pub(super) fn new(store: &Arc<Store>, tenant: TenantId, flags: PoolFlags) -> Client {
-        let disk = flags.persistent.then(|| Disk::new(4096) as Arc<dyn Spill>);
+impl PoolClient {
+    pub(super) fn new(store: &Arc<Store>, tenant: TenantId, flags: PoolFlags) -> PoolClient {
+        let disk = flags
+            .persistent
+            .then(|| FakeSpill::new(4096) as Arc<dyn Spill>);
         let pool = store.create_pool(tenant, flags, disk).expect("a pool");
-        Client::of(store, tenant, pool)
+        PoolClient::of(store, tenant, pool)
     }
 
-    pub(super) fn of(store: &Arc<Store>, tenant: TenantId, pool: PoolId) -> Client {
-        Client {
+    pub(super) fn of(store: &Arc<Store>, tenant: TenantId, pool: PoolId) -> PoolClient {
+        PoolClient {
             worker: store.worker().expect("a worker"),
             tenant,
             pool,
         }
     }
 
-    /// Another thread's client of the same pool.
-    pub(super) fn again(&self) -> Client {
-        Client::of(self.worker.store(), self.tenant, self.pool)
+    /// A client of another thread on the same pool.
+    pub(super) fn again(&self) -> PoolClient {
+        PoolClient::of(self.worker.store(), self.tenant, self.pool)
     }
 
     pub(super) fn key(&self, object: u64, index: u32) -> PageKey {
@@ -178,7 +181,7 @@ impl Client {
         }
     }
 
-    pub(super) fn put(&self, object: u64, index: u32, content: u64) -> Put {
+    pub(super) fn put(&self, object: u64, index: u32, content: u64) -> PutOutcome {
         let key = self.key(object, index);
         self.worker
             .put_page(self.tenant, key, NOW, |page| page.write(&page_of(content)))
@@ -190,27 +193,33 @@ impl Client {
         let got = self.worker.get_page(self.tenant, key, NOW, |page| {
             content = Some(content_of(page))
         });
-        assert_eq!(got == Get::Hit, content.is_some());
+        assert_eq!(got == GetOutcome::Hit, content.is_some());
         content
     }
 
-    /// Puts a run of pages, with contents from `content` on, each a thousand after the last.
-    pub(super) fn put_run(&self, object: u64, index: u32, count: u32, content: u64) -> Vec<Put> {
+    /// Puts a run of pages. The contents start at `content` and grow by a thousand each.
+    pub(super) fn put_run(
+        &self,
+        object: u64,
+        index: u32,
+        count: u32,
+        content: u64,
+    ) -> Vec<PutOutcome> {
         let mut puts = Vec::new();
-        let fill = |n: u32, page: &mut Blank<'_>| {
+        let fill = |n: u32, page: &mut UnwrittenPage<'_>| {
             page.write(&page_of(content + 1000 * u64::from(n)));
         };
-        let told = |n, put| {
+        let report = |n, put| {
             assert_eq!(n as usize, puts.len(), "told in order, and once");
             puts.push(put);
         };
         let key = self.key(object, index);
         self.worker
-            .put_run(self.tenant, key, count, NOW, fill, told);
+            .put_run(self.tenant, key, count, NOW, fill, report);
         puts
     }
 
-    /// The contents of a run of pages up to the first that is not there.
+    /// The contents of a run of pages, up to the first that is missing.
     pub(super) fn get_run(&self, object: u64, index: u32, count: u32) -> Vec<u64> {
         let mut contents = Vec::new();
         let key = self.key(object, index);
@@ -223,30 +232,30 @@ impl Client {
         contents
     }
 
-    /// Puts pages together, with contents from `content` on, each a thousand after the last.
-    pub(super) fn put_pages(&self, keys: &[PageKey], content: u64) -> Vec<Put> {
+    /// Puts pages together. The contents start at `content` and grow by a thousand each.
+    pub(super) fn put_pages(&self, keys: &[PageKey], content: u64) -> Vec<PutOutcome> {
         let mut puts = vec![None; keys.len()];
-        let fill = |n: usize, page: &mut Blank<'_>| {
+        let fill = |n: usize, page: &mut UnwrittenPage<'_>| {
             page.write(&page_of(content + 1000 * n as u64));
         };
-        let told = |n: usize, put| assert_eq!(puts[n].replace(put), None, "told once");
-        self.worker.put_pages(self.tenant, keys, NOW, fill, told);
+        let report = |n: usize, put| assert_eq!(puts[n].replace(put), None, "told once");
+        self.worker.put_pages(self.tenant, keys, NOW, fill, report);
         puts.into_iter().map(|put| put.expect("told")).collect()
     }
 
-    /// Gets pages together: what each tells of itself.
+    /// Gets pages together. Returns the content of each.
     pub(super) fn get_pages(&self, keys: &[PageKey]) -> Vec<Option<u64>> {
         let (seen, mut contents) = (Cell::new(None), vec![None; keys.len()]);
         let visit = |n, page: &[u8]| seen.set(Some((n, content_of(page))));
-        let told = |n: usize, got| {
+        let report = |n: usize, got| {
             let content = seen.take().map(|(seen, content)| {
                 assert_eq!(seen, n, "told of what was seen last");
                 content
             });
-            assert_eq!(content.is_some(), got == Get::Hit);
+            assert_eq!(content.is_some(), got == GetOutcome::Hit);
             assert_eq!(contents[n].replace(content), None, "told once");
         };
-        self.worker.get_pages(self.tenant, keys, NOW, visit, told);
+        self.worker.get_pages(self.tenant, keys, NOW, visit, report);
         contents.into_iter().map(|got| got.expect("told")).collect()
     }
 
@@ -265,14 +274,14 @@ impl Client {
     }
 }
 
-/// A page that tells of itself in every word.
+/// A page that repeats its content in every word.
 pub(super) fn page_of(content: u64) -> Vec<u8> {
     (0..PAGE as u64 / 8)
         .flat_map(|word| content.wrapping_add(word).to_le_bytes())
         .collect()
 }
 
-/// What a page tells of itself; panics if it is torn.
+/// The content of a page. Panics if the page is torn.
 pub(super) fn content_of(page: &[u8]) -> u64 {
     let words = page
         .chunks_exact(8)

@@ -1,16 +1,16 @@
-//! Random verbs on many pools beside a `HashMap`, with releases, moves, freezes, save files and faults in between.
+//! Random operations on many pools beside a `HashMap`, with releases, moves, freezes, save files and faults in between.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
-use sublet_types::{EvictionKind, ReleaseMode, SharedName, Windows};
+use sublet_types::{EvictionKind, ReleaseMode, SharedName, WindowEviction};
 
 use super::super::counted::assert_counted;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum PageStep {
     Put {
         pool: usize,
         object: u64,
@@ -33,9 +33,9 @@ enum Step {
         index: u32,
         count: u32,
     },
-    /// Pages of the first one's tenant, together.
-    PutPages(Vec<Place>),
-    GetPages(Vec<Place>),
+    /// Pages of the first one's tenant, put together.
+    PutPages(Vec<ModelKey>),
+    GetPages(Vec<ModelKey>),
     Flush {
         pool: usize,
         object: u64,
@@ -62,15 +62,15 @@ enum Step {
     Evict(EvictionKind),
     Windows {
         pool: usize,
-        windows: Windows,
+        windows: WindowEviction,
     },
     Freeze {
         tenant: usize,
         frozen: bool,
     },
-    /// Says whether the second sharer may share from now on.
+    /// Sets whether the second sharer may share from now on.
     Allow(bool),
-    /// A tenant that shares nothing tries all verbs on another's pool.
+    /// A tenant that shares nothing tries all operations on another tenant's pool.
     Trespass {
         pool: usize,
         object: u64,
@@ -88,9 +88,9 @@ enum Step {
 }
 
 /// A pool, an object and an index.
-type Place = (usize, u64, u32);
+type ModelKey = (usize, u64, u32);
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<PageStep>> {
     let place = || (0..POOLS.len(), 0..4u64, 0..200u32);
     let index = |index: u32| if index < 150 { index } else { index * 1000 };
     let places = || {
@@ -98,30 +98,34 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         proptest::collection::vec(place, 1..60)
     };
     let step = prop_oneof![
-        12 => place().prop_map(move |(pool, object, at)| Step::Put { pool, object, index: index(at) }),
-        8 => place().prop_map(move |(pool, object, at)| Step::Get { pool, object, index: index(at) }),
-        2 => (place(), 0..40u32).prop_map(move |((pool, object, at), count)| Step::PutRun { pool, object, index: index(at), count }),
-        2 => (place(), 0..40u32).prop_map(move |((pool, object, at), count)| Step::GetRun { pool, object, index: index(at), count }),
-        2 => places().prop_map(Step::PutPages),
-        2 => places().prop_map(Step::GetPages),
-        3 => place().prop_map(move |(pool, object, at)| Step::Flush { pool, object, index: index(at) }),
-        1 => place().prop_map(|(pool, object, _)| Step::FlushObject { pool, object }),
-        1 => (0..POOLS.len()).prop_map(|pool| Step::Renew { pool }),
-        1 => (1..4u64, modes()).prop_map(|(blocks, mode)| Step::Release { blocks, mode }),
+        12 => place().prop_map(move |(pool, object, at)| PageStep::Put { pool, object, index: index(at) }),
+        8 => place().prop_map(move |(pool, object, at)| PageStep::Get { pool, object, index: index(at) }),
+        2 => (place(), 0..40u32).prop_map(move |((pool, object, at), count)| {
+            PageStep::PutRun { pool, object, index: index(at), count }
+        }),
+        2 => (place(), 0..40u32).prop_map(move |((pool, object, at), count)| {
+            PageStep::GetRun { pool, object, index: index(at), count }
+        }),
+        2 => places().prop_map(PageStep::PutPages),
+        2 => places().prop_map(PageStep::GetPages),
+        3 => place().prop_map(move |(pool, object, at)| PageStep::Flush { pool, object, index: index(at) }),
+        1 => place().prop_map(|(pool, object, _)| PageStep::FlushObject { pool, object }),
+        1 => (0..POOLS.len()).prop_map(|pool| PageStep::Renew { pool }),
+        1 => (1..4u64, modes()).prop_map(|(blocks, mode)| PageStep::Release { blocks, mode }),
         1 => (0..2usize, proptest::option::of(0..12u64))
-            .prop_map(|(tenant, blocks)| Step::Target { tenant, blocks }),
-        1 => (4..24u64).prop_map(|blocks| Step::Limit { blocks }),
-        1 => (0..EvictionKind::ALL.len()).prop_map(|kind| Step::Evict(EvictionKind::ALL[kind].0)),
+            .prop_map(|(tenant, blocks)| PageStep::Target { tenant, blocks }),
+        1 => (4..24u64).prop_map(|blocks| PageStep::Limit { blocks }),
+        1 => (0..EvictionKind::ALL.len()).prop_map(|kind| PageStep::Evict(EvictionKind::ALL[kind].0)),
         1 => (0..POOLS.len(), 0..2usize)
-            .prop_map(|(pool, at)| Step::Windows { pool, windows: Windows::ALL[at].1 }),
-        1 => (0..TENANTS.len(), any::<bool>()).prop_map(|(tenant, frozen)| Step::Freeze { tenant, frozen }),
-        1 => any::<bool>().prop_map(Step::Allow),
-        1 => place().prop_map(move |(pool, object, at)| Step::Trespass { pool, object, index: index(at) }),
-        1 => (0..ACCOUNT).prop_map(|tenant| Step::Save { tenant }),
-        1 => (0..ACCOUNT).prop_map(|tenant| Step::Restore { tenant }),
-        1 => any::<bool>().prop_map(Step::Exhaust),
-        1 => any::<bool>().prop_map(Step::Break),
-        2 => Just(Step::Chores),
+            .prop_map(|(pool, at)| PageStep::Windows { pool, windows: WindowEviction::ALL[at].1 }),
+        1 => (0..TENANTS.len(), any::<bool>()).prop_map(|(tenant, frozen)| PageStep::Freeze { tenant, frozen }),
+        1 => any::<bool>().prop_map(PageStep::Allow),
+        1 => place().prop_map(move |(pool, object, at)| PageStep::Trespass { pool, object, index: index(at) }),
+        1 => (0..ACCOUNT).prop_map(|tenant| PageStep::Save { tenant }),
+        1 => (0..ACCOUNT).prop_map(|tenant| PageStep::Restore { tenant }),
+        1 => any::<bool>().prop_map(PageStep::Exhaust),
+        1 => any::<bool>().prop_map(PageStep::Break),
+        2 => Just(PageStep::Chores),
     ];
     proptest::collection::vec(step, 1..600)
 }
@@ -152,7 +156,7 @@ const POOLS: [(usize, PoolFlags); 7] = [
     (1, SHARED),
 ];
 
-/// The pool as the model has it: what sharers have in common is one.
+/// The pool in the model. Handles on a shared pool are one.
 fn base_of(pool: usize) -> usize {
     match POOLS[pool].1.shared {
         true => 5,
@@ -163,25 +167,25 @@ fn base_of(pool: usize) -> usize {
 /// A save file of a tenant, and what the model had then.
 struct SavedFile {
     bytes: Vec<u8>,
-    /// Which of the pools has which number in it.
+    /// The number of each pool in it.
     numbers: HashMap<u32, usize>,
-    pages: Model,
+    pages: PageModel,
     frozen: bool,
 }
 
-/// What each page holds that may be there: pool, object and index to content.
-type Model = HashMap<(usize, u64, u32), u64>;
+/// The content of each page that may be there, by pool, object and index.
+type PageModel = HashMap<(usize, u64, u32), u64>;
 
 struct World {
     store: Arc<Store>,
-    levers: Arc<Levers>,
-    disks: Vec<Arc<Disk>>,
+    levers: Arc<FaultControls>,
+    disks: Vec<Arc<FakeSpill>>,
     tenants: [TenantId; TENANTS.len()],
-    clients: Vec<Client>,
-    /// Somebody without a pool.
-    stranger: Client,
-    model: Model,
-    /// Which of the pools touched an object of the shared one last.
+    clients: Vec<PoolClient>,
+    /// A client without a pool.
+    stranger: PoolClient,
+    model: PageModel,
+    /// The pool whose client touched an object of the shared pool last.
     touched: HashMap<u64, usize>,
     is_second_allowed: bool,
     frozen: [bool; TENANTS.len()],
@@ -199,13 +203,13 @@ impl World {
             generation: 0,
         };
         let mut world = World {
-            stranger: Client::of(&store, tenant(&store, "stranger", 100), nobody),
+            stranger: PoolClient::of(&store, tenant(&store, "stranger", 100), nobody),
             store,
             levers,
             disks: Vec::new(),
             tenants,
             clients: Vec::new(),
-            model: Model::new(),
+            model: PageModel::new(),
             touched: HashMap::new(),
             is_second_allowed: false,
             frozen: [false; TENANTS.len()],
@@ -221,8 +225,8 @@ impl World {
         world
     }
 
-    fn client(&mut self, owner: usize, flags: PoolFlags) -> Client {
-        let disk = flags.persistent.then(|| Disk::new(300));
+    fn client(&mut self, owner: usize, flags: PoolFlags) -> PoolClient {
+        let disk = flags.persistent.then(|| FakeSpill::new(300));
         self.disks.extend(disk.clone());
         let spill = disk.map(|disk| disk as Arc<dyn Spill>);
         let owner = self.tenants[owner];
@@ -230,7 +234,7 @@ impl World {
             true => self.store.join_pool(owner, NAME),
             false => self.store.create_pool(owner, flags, spill),
         };
-        Client::of(&self.store, owner, pool.expect("a pool"))
+        PoolClient::of(&self.store, owner, pool.expect("a pool"))
     }
 
     fn is_broken(&self) -> bool {
@@ -247,33 +251,33 @@ impl World {
         POOLS[pool].1.persistent
     }
 
-    fn take(&mut self, step: Step) {
+    fn apply(&mut self, step: PageStep) {
         match step {
-            Step::Put {
+            PageStep::Put {
                 pool,
                 object,
                 index,
             } => self.put(pool, object, index),
-            Step::Get {
+            PageStep::Get {
                 pool,
                 object,
                 index,
             } => self.get(pool, object, index),
-            Step::PutRun {
+            PageStep::PutRun {
                 pool,
                 object,
                 index,
                 count,
             } => self.put_run(pool, object, index, count),
-            Step::GetRun {
+            PageStep::GetRun {
                 pool,
                 object,
                 index,
                 count,
             } => self.get_run(pool, object, index, count),
-            Step::PutPages(places) => self.put_pages(&places),
-            Step::GetPages(places) => self.get_pages(&places),
-            Step::Flush {
+            PageStep::PutPages(places) => self.put_pages(&places),
+            PageStep::GetPages(places) => self.get_pages(&places),
+            PageStep::Flush {
                 pool,
                 object,
                 index,
@@ -281,44 +285,47 @@ impl World {
                 assert!(self.clients[pool].flush(object, index));
                 self.model.remove(&(base_of(pool), object, index));
             }
-            Step::FlushObject { pool, object } => {
+            PageStep::FlushObject { pool, object } => {
                 assert!(self.clients[pool].flush_object(object));
                 let gone = (base_of(pool), object);
                 self.model.retain(|(p, o, _), _| (*p, *o) != gone);
             }
-            Step::Renew { pool } => self.renew(pool),
-            Step::Release { blocks, mode } => self.release(blocks, mode),
-            Step::Target { tenant, blocks } => {
+            PageStep::Renew { pool } => self.renew(pool),
+            PageStep::Release { blocks, mode } => self.release(blocks, mode),
+            PageStep::Target { tenant, blocks } => {
                 let target = blocks.map(|blocks| Bytes(blocks * BLOCK as u64));
                 self.store.set_target(self.tenants[tenant], target);
             }
-            Step::Limit { blocks } => self.store.set_limit(Bytes(blocks * BLOCK as u64)),
-            Step::Evict(kind) => {
+            PageStep::Limit { blocks } => self.store.set_limit(Bytes(blocks * BLOCK as u64)),
+            PageStep::Evict(kind) => {
                 for tenant in self.tenants {
                     self.store.set_eviction(tenant, kind, NOW);
                 }
             }
-            Step::Windows { pool, windows } => {
+            PageStep::Windows { pool, windows } => {
                 self.store.set_windows(self.clients[pool].pool, windows);
             }
-            Step::Freeze { tenant, frozen } => {
-                self.store.freeze(self.tenants[tenant], frozen);
+            PageStep::Freeze { tenant, frozen } => {
+                self.store
+                    .set_freeze_state(self.tenants[tenant], frozen.into());
                 self.frozen[tenant] = frozen;
             }
-            Step::Allow(second) => self.allow(second),
-            Step::Trespass {
+            PageStep::Allow(second) => self.allow(second),
+            PageStep::Trespass {
                 pool,
                 object,
                 index,
             } => self.trespass(pool, object, index),
-            Step::Save { tenant } => self.save(tenant),
-            Step::Restore { tenant } => self.restore(tenant),
-            Step::Exhaust(exhausted) => self.levers.exhausted.store(exhausted, Ordering::Relaxed),
-            Step::Break(broken) => {
-                let set = |disk: &Arc<Disk>| disk.broken.store(broken, Ordering::Relaxed);
+            PageStep::Save { tenant } => self.save(tenant),
+            PageStep::Restore { tenant } => self.restore(tenant),
+            PageStep::Exhaust(exhausted) => {
+                self.levers.exhausted.store(exhausted, Ordering::Relaxed)
+            }
+            PageStep::Break(broken) => {
+                let set = |disk: &Arc<FakeSpill>| disk.broken.store(broken, Ordering::Relaxed);
                 self.disks.iter().for_each(set);
             }
-            Step::Chores => {
+            PageStep::Chores => {
                 self.second += 1;
                 for _ in 0..8 {
                     self.clients[0].worker.upkeep(Second(self.second));
@@ -333,23 +340,23 @@ impl World {
         self.learn_put((pool, object, index), self.contents, put);
     }
 
-    fn learn_put(&mut self, place: Place, content: u64, put: Put) {
-        self.note_put(place, content, put);
+    fn learn_put(&mut self, place: ModelKey, content: u64, put: PutOutcome) {
+        self.model_put(place, content, put);
         if !put.is_stored() {
             let (pool, object, index) = place;
             assert_eq!(self.clients[pool].get(object, index), None);
         }
     }
 
-    fn note_put(&mut self, (pool, object, index): Place, content: u64, put: Put) {
+    fn model_put(&mut self, (pool, object, index): ModelKey, content: u64, put: PutOutcome) {
         let key = (base_of(pool), object, index);
         // R-M1: new pages are refused, others are not.
         match self.is_frozen(pool) {
             true if !self.model.contains_key(&key) => {
-                assert_eq!(put, Put::Refused(PutRefused::Frozen));
+                assert_eq!(put, PutOutcome::Refused(PutRefused::Frozen));
             }
             true if !World::is_persistent(pool) => {}
-            _ => assert_ne!(put, Put::Refused(PutRefused::Frozen)),
+            _ => assert_ne!(put, PutOutcome::Refused(PutRefused::Frozen)),
         }
         match put.is_stored() {
             true => self.model.insert(key, content),
@@ -361,24 +368,24 @@ impl World {
         }
     }
 
-    /// The keys of those places that are the first one's tenant's.
-    fn together(&self, places: &[Place]) -> (Vec<Place>, Vec<PageKey>) {
+    /// The keys of the places that belong to the first one's tenant.
+    fn together(&self, places: &[ModelKey]) -> (Vec<ModelKey>, Vec<PageKey>) {
         let tenant = POOLS[places[0].0].0;
-        let of_tenant = |(pool, ..): &&Place| POOLS[*pool].0 == tenant;
-        let places: Vec<Place> = places.iter().filter(of_tenant).copied().collect();
-        let key = |(pool, object, index): &Place| self.clients[*pool].key(*object, *index);
+        let of_tenant = |(pool, ..): &&ModelKey| POOLS[*pool].0 == tenant;
+        let places: Vec<ModelKey> = places.iter().filter(of_tenant).copied().collect();
+        let key = |(pool, object, index): &ModelKey| self.clients[*pool].key(*object, *index);
         let keys = places.iter().map(key).collect();
         (places, keys)
     }
 
-    /// As if they were put one by one, the same page perhaps several times.
-    fn put_pages(&mut self, places: &[Place]) {
+    /// As if they were put one by one, with the same page perhaps several times.
+    fn put_pages(&mut self, places: &[ModelKey]) {
         let (places, keys) = self.together(places);
         let first = self.contents + 1000;
         self.contents += 1000 * places.len() as u64;
         let puts = self.clients[places[0].0].put_pages(&keys, first);
         for ((place, put), n) in places.iter().zip(puts).zip(0..) {
-            self.note_put(*place, first + 1000 * n, put);
+            self.model_put(*place, first + 1000 * n, put);
         }
         for (pool, object, index) in places {
             if !self.model.contains_key(&(base_of(pool), object, index)) {
@@ -387,7 +394,7 @@ impl World {
         }
     }
 
-    fn get_pages(&mut self, places: &[Place]) {
+    fn get_pages(&mut self, places: &[ModelKey]) {
         let (places, keys) = self.together(places);
         let broken = self.is_broken();
         let got = self.clients[places[0].0].get_pages(&keys);
@@ -402,7 +409,7 @@ impl World {
         }
     }
 
-    /// Later pages of a run may displace earlier ones, as if put one by one.
+    /// Later pages of a run may displace earlier ones, as if they were put one by one.
     fn put_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
         let first = self.contents + 1000;
         self.contents += 1000 * u64::from(count);
@@ -428,8 +435,8 @@ impl World {
         }
     }
 
-    /// What the model knew of a page before it was asked for.
-    fn learn_get(&mut self, (pool, object, index): Place, hit: bool) -> Option<u64> {
+    /// What the model knew of a page before the get.
+    fn learn_get(&mut self, (pool, object, index): ModelKey, hit: bool) -> Option<u64> {
         let key = (base_of(pool), object, index);
         let known = self.model.get(&key).copied();
         let persistent = World::is_persistent(pool);
@@ -437,7 +444,7 @@ impl World {
         if hit {
             self.touch(pool, object);
         }
-        // R-G4: who missed does not hit without a new put.
+        // R-G4: a page that missed does not hit without a new put.
         if leaves || (!hit && !persistent) {
             self.model.remove(&key);
         }
@@ -450,7 +457,7 @@ impl World {
         self.check_get((pool, object, index), got, broken);
     }
 
-    fn check_get(&mut self, place: Place, got: Option<u64>, broken: bool) {
+    fn check_get(&mut self, place: ModelKey, got: Option<u64>, broken: bool) {
         let known = self.learn_get(place, got.is_some());
         match got {
             Some(_) => assert_eq!(got, known),
@@ -462,19 +469,19 @@ impl World {
     fn renew(&mut self, pool: usize) {
         let (owner, flags) = POOLS[pool];
         if flags.shared && !self.may_share(owner) {
-            // R-T2: who was allowed once keeps what it has, and gets no more.
+            // R-T2: a tenant that was allowed once keeps what it has, and gets no more.
             let refused = self.store.join_pool(self.tenants[owner], NAME);
-            return assert_eq!(refused, Err(PoolError::NotAllowed));
+            return assert_eq!(refused, Err(CreatePoolError::NotAllowed));
         }
         let fresh = self.client(owner, flags);
         self.replace(pool, fresh);
     }
 
-    /// Gives a pool's place to another, and ends it.
-    fn replace(&mut self, pool: usize, fresh: Client) {
+    /// Ends a pool and puts another in its place.
+    fn replace(&mut self, pool: usize, fresh: PoolClient) {
         let old = std::mem::replace(&mut self.clients[pool], fresh);
         assert!(old.worker.destroy_pool(old.tenant, old.pool, NOW));
-        assert_eq!(old.put(0, 0, 1), Put::Refused(PutRefused::NoPool));
+        assert_eq!(old.put(0, 0, 1), PutOutcome::Refused(PutRefused::NoPool));
         match POOLS[pool].1.shared {
             true => self.leave(pool),
             false => self.model.retain(|(p, ..), _| *p != pool),
@@ -505,15 +512,15 @@ impl World {
         allowed.expect("two are not too many");
     }
 
-    /// R-T2, R-T3: without permission nothing of a pool can be had, and nothing of it changes.
+    /// R-T2, R-T3: without permission nothing of a pool can be read, and nothing of it changes.
     fn trespass(&mut self, pool: usize, object: u64, index: u32) {
         let stranger = &mut self.stranger;
         let refused = self.store.join_pool(stranger.tenant, NAME);
-        assert_eq!(refused, Err(PoolError::NotAllowed));
+        assert_eq!(refused, Err(CreatePoolError::NotAllowed));
         stranger.pool = self.clients[pool].pool;
         assert_eq!(
             stranger.put(object, index, 1),
-            Put::Refused(PutRefused::NoPool)
+            PutOutcome::Refused(PutRefused::NoPool)
         );
         assert_eq!(stranger.get(object, index), None);
         assert!(stranger.get_run(object, index, 3).is_empty());
@@ -553,7 +560,7 @@ impl World {
         });
     }
 
-    /// R-M2, R-M4: the pools of a file take the place of those that there are, or nothing changes.
+    /// R-M2, R-M4: the pools of a file replace the existing ones, or nothing changes.
     fn restore(&mut self, tenant: usize) {
         let Some(file) = self.saved[tenant].take() else {
             return;
@@ -561,7 +568,7 @@ impl World {
         let before = self.store.pools(self.tenants[tenant]);
         let mut disks = Vec::new();
         let mut spill = |_: &SavedPool| {
-            disks.push(Disk::new(300));
+            disks.push(FakeSpill::new(300));
             disks.last().cloned().map(|disk| disk as Arc<dyn Spill>)
         };
         let worker = &self.clients[0].worker;
@@ -584,7 +591,9 @@ impl World {
 
     fn may_fail(&self, tenant: usize, error: &RestoreError) -> bool {
         match error {
-            RestoreError::Pool(error) => *error == PoolError::NotAllowed && !self.may_share(tenant),
+            RestoreError::Pool(error) => {
+                *error == CreatePoolError::NotAllowed && !self.may_share(tenant)
+            }
             RestoreError::NoPlace(PutRefused::Frozen) => self.frozen[tenant],
             RestoreError::NoPlace(PutRefused::NoMemory | PutRefused::AtTarget) => true,
             _ => false,
@@ -596,7 +605,7 @@ impl World {
         for (saved, id) in pools {
             let pool = file.numbers[&saved.number];
             assert_eq!(saved.flags, POOLS[pool].1);
-            let fresh = Client::of(&self.store, self.tenants[tenant], id);
+            let fresh = PoolClient::of(&self.store, self.tenants[tenant], id);
             self.replace(pool, fresh);
         }
         let pages = file.pages.iter();
@@ -620,7 +629,7 @@ impl World {
     }
 
     /// Sums, and every persistent page.
-    fn judge(&mut self) {
+    fn check_all(&mut self) {
         for tenant in self.tenants {
             let figures = self.store.page_figures(tenant);
             let held = figures.held_ephemeral.0 + figures.held_persistent.0;
@@ -646,8 +655,8 @@ proptest! {
     fn the_page_store_is_a_map_that_may_forget_what_is_ephemeral(steps in steps()) {
         let mut world = World::new();
         for step in steps {
-            world.take(step);
+            world.apply(step);
         }
-        world.judge();
+        world.check_all();
     }
 }

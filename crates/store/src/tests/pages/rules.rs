@@ -1,22 +1,26 @@
-//! One test a rule. The rules are transcendent memory's, as Xen, Linux and the papers state them.
+//! One test per rule. The rules are transcendent memory's, as Xen, Linux and the papers state them.
 //!
-//! The others are in `shared`, `spilled`, `saved` and, G5, `torn`, T7 `turnover`, and T8 beside the daemon's log. No test have: G6, a hint that is not given;
-//! E5, for nothing is compressed; the ancestors' bug B4, for delivering a page cannot fail here; B7 and B9, for no page leaves
-//! its host yet.
+//! Other rules are tested elsewhere: in `shared`, `spilled` and `saved`, G5 in `torn`, T7 in `turnover`, and T8 beside
+//! the daemon's log. These have no test:
+//!
+//! - G6, a hint that is not given;
+//! - E5, because nothing is compressed;
+//! - the ancestors' bug B4, because delivering a page cannot fail here;
+//! - B7 and B9, because no page leaves its host yet.
 
 use std::sync::atomic::Ordering;
 
-use sublet_types::{EvictionKind, ReleaseMode, SharedName, Shrinking};
+use sublet_types::{EvictionKind, FreezeState, ReleaseMode, SharedName, ShrinkMode};
 
 use super::*;
 
-fn alone(flags: PoolFlags, blocks: usize) -> (Client, Arc<Levers>) {
+fn alone(flags: PoolFlags, blocks: usize) -> (PoolClient, Arc<FaultControls>) {
     let (store, levers) = store(blocks, 2);
     let ann = tenant(&store, "ann", 100);
-    (Client::new(&store, ann, flags), levers)
+    (PoolClient::new(&store, ann, flags), levers)
 }
 
-/// P1: the page is copied before the reply; the caller's buffer is its own again.
+/// P1: the page is copied before the reply, and the caller may reuse its buffer.
 #[test]
 fn r_p1_a_put_copies() {
     let (client, _) = alone(EPHEMERAL, 8);
@@ -35,36 +39,45 @@ fn r_p2_a_refused_put_leaves_nothing() {
     let (client, levers) = alone(PERSISTENT, 8);
     levers.exhausted.store(true, Ordering::Relaxed);
     let before = client.figures();
-    assert_eq!(client.put(1, 1, 5), Put::Refused(PutRefused::NoMemory));
+    assert_eq!(
+        client.put(1, 1, 5),
+        PutOutcome::Refused(PutRefused::NoMemory)
+    );
     let after = client.figures();
     assert_eq!((after.used, after.free), (before.used, before.free));
     assert_eq!(after.tally.puts_refused, 1);
     assert_eq!(client.get(1, 1), None);
     levers.exhausted.store(false, Ordering::Relaxed);
-    assert_eq!(client.put(1, 1, 6), Put::Stored);
+    assert_eq!(client.put(1, 1, 6), PutOutcome::Stored);
 }
 
-/// P3: a put on a page that is there replaces it, or fails and removes it.
+/// P3: a put on an existing page replaces it, or fails and removes it.
 #[test]
 fn r_p3_a_put_that_fails_removes_the_old_page() {
     let (store, levers) = store(6, 1);
     let ann = tenant(&store, "ann", 100);
-    let client = Client::new(&store, ann, PERSISTENT);
+    let client = PoolClient::new(&store, ann, PERSISTENT);
     for index in 0..16 {
-        assert_eq!(client.put(1, index, 100 + u64::from(index)), Put::Stored);
+        assert_eq!(
+            client.put(1, index, 100 + u64::from(index)),
+            PutOutcome::Stored
+        );
     }
     assert_eq!(
         client.put(1, 3, 7),
-        Put::Replaced,
+        PutOutcome::Replaced,
         "in place, even when all is full"
     );
     assert_eq!(client.get(1, 3), Some(7));
-    // To disk with all of it; then there is no frame for a replacement.
+    // All of it goes to disk, so there is no frame for a replacement.
     store.set_target(ann, Some(Bytes::ZERO));
     client.worker.upkeep(Second(3));
     assert_eq!(client.figures().on_disk.0, 16);
     levers.exhausted.store(true, Ordering::Relaxed);
-    assert_eq!(client.put(1, 4, 8), Put::Refused(PutRefused::AtTarget));
+    assert_eq!(
+        client.put(1, 4, 8),
+        PutOutcome::Refused(PutRefused::AtTarget)
+    );
     assert_eq!(
         client.get(1, 4),
         None,
@@ -89,8 +102,8 @@ fn r_g3_persistent_pages_outlive_pressure_and_release() {
     let (store, _) = store(24, 2);
     let ann = tenant(&store, "ann", 100);
     let (kept, lost) = (
-        Client::new(&store, ann, PERSISTENT),
-        Client::new(&store, ann, EPHEMERAL),
+        PoolClient::new(&store, ann, PERSISTENT),
+        PoolClient::new(&store, ann, EPHEMERAL),
     );
     for index in 0..100 {
         assert!(kept.put(1, index, u64::from(index)).is_stored());
@@ -130,11 +143,11 @@ fn r_g4_a_miss_sticks() {
         client.put(2, index, 50 + u64::from(index));
     }
     assert_eq!(client.get(1, 1), None);
-    assert_eq!(client.put(1, 1, 6), Put::Stored);
+    assert_eq!(client.put(1, 1, 6), PutOutcome::Stored);
     assert_eq!(client.get(1, 1), Some(6));
 }
 
-/// F1, F2: after a flush nothing returns the page; flushing what is not there is as good.
+/// F1, F2: after a flush nothing returns the page. Flushing an absent page succeeds too.
 #[test]
 fn r_f1_f2_a_flush_is_final_and_can_be_repeated() {
     for flags in [EPHEMERAL, KEEPING, PERSISTENT] {
@@ -174,14 +187,14 @@ fn r_f4_m1_a_frozen_tenant_flushes_and_reads() {
     client.put(1, 1, 5);
     client.put(1, 2, 6);
     let store = Arc::clone(client.worker.store());
-    store.freeze(client.tenant, true);
-    assert_eq!(client.put(1, 3, 7), Put::Refused(PutRefused::Frozen));
-    assert_eq!(client.put(1, 1, 8), Put::Replaced);
+    store.set_freeze_state(client.tenant, FreezeState::Frozen);
+    assert_eq!(client.put(1, 3, 7), PutOutcome::Refused(PutRefused::Frozen));
+    assert_eq!(client.put(1, 1, 8), PutOutcome::Replaced);
     assert_eq!(client.get(1, 1), Some(8));
     assert!(client.flush(1, 2));
     assert_eq!(client.get(1, 2), None);
-    store.freeze(client.tenant, false);
-    assert_eq!(client.put(1, 3, 7), Put::Stored);
+    store.set_freeze_state(client.tenant, FreezeState::Thawed);
+    assert_eq!(client.put(1, 3, 7), PutOutcome::Stored);
 }
 
 /// A tenant that was removed and is added again is not frozen and has the default eviction, whatever it had before.
@@ -190,31 +203,31 @@ fn a_tenant_that_comes_back_is_as_new() {
     let (client, _) = alone(PERSISTENT, 8);
     let (store, ann) = (Arc::clone(client.worker.store()), client.tenant);
     let settings = store.tenant_settings(ann).expect("there");
-    let saved = |client: &Client| {
+    let saved = |client: &PoolClient| {
         let mut bytes = Vec::new();
         client.worker.export(ann, &mut bytes).expect("saved");
         bytes
     };
     let fresh = saved(&client);
     client.put(1, 1, 5);
-    store.freeze(ann, true);
+    store.set_freeze_state(ann, FreezeState::Frozen);
     store.set_eviction(ann, EvictionKind::S3Fifo, NOW);
     client.worker.destroy_pool(ann, client.pool, NOW);
     store.remove_tenant(ann);
     assert_eq!(store.add_tenant(settings), Ok(ann));
-    let again = Client::new(&store, ann, PERSISTENT);
-    assert_eq!(again.put(1, 1, 5), Put::Stored);
+    let again = PoolClient::new(&store, ann, PERSISTENT);
+    assert_eq!(again.put(1, 1, 5), PutOutcome::Stored);
     assert_eq!(store.tenant_figures(ann).pages.tally.puts, 1);
     assert!(again.flush(1, 1));
     assert_eq!(saved(&again), fresh, "frozen, eviction, pools");
 }
 
-/// Who has the number of a tenant that was removed tells how old its pages are from its first eviction on.
+/// A tenant that gets the number of a removed one reports how old its pages are from its first eviction on.
 #[test]
 fn who_comes_back_tells_its_age_at_its_first_eviction() {
     let (store, _) = store(16, 2);
     let evict = |ann: TenantId| {
-        let client = Client::new(&store, ann, EPHEMERAL);
+        let client = PoolClient::new(&store, ann, EPHEMERAL);
         let before = client.figures().tally.evictions;
         let puts = (0..).take_while(|object| {
             client.put(*object, 0, 1);
@@ -232,7 +245,8 @@ fn who_comes_back_tells_its_age_at_its_first_eviction() {
     assert_ne!(oldest(), 0);
 }
 
-/// Unless it is chosen by name, what a tenant's pools are says which eviction rules; its pages are not lost for it.
+/// Unless an eviction is chosen by name, a tenant's pools decide which one is effective. Its pages are not lost for
+/// that.
 #[test]
 fn pools_that_keep_pages_choose_the_eviction() {
     let (client, _) = alone(EPHEMERAL, 8);
@@ -241,9 +255,9 @@ fn pools_that_keep_pages_choose_the_eviction() {
     let auto = |ruling| (EvictionKind::Auto, ruling);
     assert_eq!(chosen(), auto(EvictionKind::AdaptiveMq));
     assert!((0..8).all(|index| client.put(1, index, 5).is_stored()));
-    Client::new(&store, ann, PERSISTENT);
+    PoolClient::new(&store, ann, PERSISTENT);
     assert_eq!(chosen(), auto(EvictionKind::AdaptiveMq));
-    let keeper = Client::new(&store, ann, KEEPING);
+    let keeper = PoolClient::new(&store, ann, KEEPING);
     assert_eq!(chosen(), auto(EvictionKind::XS3h));
     assert!((0..8).all(|index| client.get(1, index) == Some(5)));
     store.set_eviction(ann, EvictionKind::Lru, NOW);
@@ -257,7 +271,7 @@ fn pools_that_keep_pages_choose_the_eviction() {
     assert_eq!(chosen(), auto(EvictionKind::AdaptiveMq));
 }
 
-/// Who is charged for a shared pool has one that keeps pages that are read.
+/// The tenant that is charged for a shared pool has a pool that keeps pages that are read.
 #[test]
 fn who_is_charged_for_a_shared_pool_has_one_that_keeps() {
     let (client, _) = alone(EPHEMERAL, 8);
@@ -267,23 +281,23 @@ fn who_is_charged_for_a_shared_pool_has_one_that_keeps() {
     assert_eq!(store.ruling_eviction(ann), EvictionKind::XS3h);
 }
 
-/// F5: a pool's number may be used again; its old handle leads nowhere.
+/// F5: a pool's number may be reused. Its old handle leads nowhere.
 #[test]
 fn r_f5_old_handles_do_not_alias() {
     let (client, _) = alone(EPHEMERAL, 8);
     client.put(1, 1, 5);
     let store = Arc::clone(client.worker.store());
     assert!(client.worker.destroy_pool(client.tenant, client.pool, NOW));
-    let again = Client::new(&store, client.tenant, EPHEMERAL);
+    let again = PoolClient::new(&store, client.tenant, EPHEMERAL);
     assert_eq!(again.pool.slot, client.pool.slot);
     assert_eq!(again.get(1, 1), None);
-    assert_eq!(client.put(1, 1, 6), Put::Refused(PutRefused::NoPool));
+    assert_eq!(client.put(1, 1, 6), PutOutcome::Refused(PutRefused::NoPool));
     let got = client
         .worker
         .get_page(client.tenant, client.key(1, 1), NOW, |_| {
             panic!("not its page")
         });
-    assert_eq!(got, Get::NoPool);
+    assert_eq!(got, GetOutcome::NoPool);
     assert!(!client.worker.destroy_pool(client.tenant, client.pool, NOW));
 }
 
@@ -302,19 +316,19 @@ fn r_t1_wrong_pools_are_refused() {
     };
     assert_eq!(
         store.create_pool(ann, PERSISTENT, None),
-        Err(PoolError::NoSpill)
+        Err(CreatePoolError::NoSpill)
     );
     assert_eq!(
         store.create_pool(ann, shared, None),
-        Err(PoolError::NameAndFlag)
+        Err(CreatePoolError::NameAndFlag)
     );
     assert_eq!(
         store.create_pool(ann, both, None),
-        Err(PoolError::SharedPersistent)
+        Err(CreatePoolError::SharedPersistent)
     );
     assert_eq!(
         store.create_pool(TenantId(9), EPHEMERAL, None),
-        Err(PoolError::NoTenant)
+        Err(CreatePoolError::NoTenant)
     );
 }
 
@@ -323,21 +337,21 @@ fn r_t1_wrong_pools_are_refused() {
 fn r_t3_nobody_reaches_anothers_pool() {
     let (store, _) = store(8, 1);
     let (ann, ben) = (tenant(&store, "ann", 100), tenant(&store, "ben", 100));
-    let hers = Client::new(&store, ann, EPHEMERAL);
+    let hers = PoolClient::new(&store, ann, EPHEMERAL);
     hers.put(1, 1, 5);
-    let thief = Client::of(&store, ben, hers.pool);
-    assert_eq!(thief.put(1, 1, 6), Put::Refused(PutRefused::NoPool));
+    let thief = PoolClient::of(&store, ben, hers.pool);
+    assert_eq!(thief.put(1, 1, 6), PutOutcome::Refused(PutRefused::NoPool));
     assert!(!thief.flush(1, 1) && !thief.flush_object(1));
     assert!(!thief.worker.destroy_pool(ben, hers.pool, NOW));
     for slot in [hers.pool.slot + 1, u32::MAX, 1 << 31] {
         let pool = PoolId { slot, ..hers.pool };
-        let lost = Client::of(&store, ann, pool);
-        assert_eq!(lost.put(1, 1, 6), Put::Refused(PutRefused::NoPool));
+        let lost = PoolClient::of(&store, ann, pool);
+        assert_eq!(lost.put(1, 1, 6), PutOutcome::Refused(PutRefused::NoPool));
     }
     assert_eq!(hers.get(1, 1), Some(5));
 }
 
-/// T5, F1: what a pool held is free once it was ended, many times over.
+/// T5, F1: what a pool held is free once the pool was ended, many times over.
 #[test]
 fn r_t5_nothing_leaks_with_pools() {
     let (store, _) = store(8, 2);
@@ -361,7 +375,7 @@ fn r_t5_nothing_leaks_with_pools() {
     assert!(store.pools(ann).is_empty());
 }
 
-/// T6: persistent pages are charged at the put; who is at its target cannot put even one.
+/// T6: persistent pages are charged at the put. A tenant at its target cannot put even one.
 #[test]
 fn r_t6_at_its_target_a_tenant_puts_no_persistent_page() {
     let (client, _) = alone(PERSISTENT, 16);
@@ -370,7 +384,10 @@ fn r_t6_at_its_target_a_tenant_puts_no_persistent_page() {
     let puts = (0..100).map(|index| client.put(1, index, 5));
     assert_eq!(puts.filter(|put| put.is_stored()).count(), 32);
     store.set_target(client.tenant, Some(Bytes::ZERO));
-    assert_eq!(client.put(2, 1, 5), Put::Refused(PutRefused::AtTarget));
+    assert_eq!(
+        client.put(2, 1, 5),
+        PutOutcome::Refused(PutRefused::AtTarget)
+    );
 }
 
 /// E1: only ephemeral pages are evicted.
@@ -379,8 +396,8 @@ fn r_e1_persistent_pages_are_not_evicted() {
     let (store, _) = store(8, 1);
     let ann = tenant(&store, "ann", 100);
     let (kept, lost) = (
-        Client::new(&store, ann, PERSISTENT),
-        Client::new(&store, ann, EPHEMERAL),
+        PoolClient::new(&store, ann, PERSISTENT),
+        PoolClient::new(&store, ann, EPHEMERAL),
     );
     (0..32).for_each(|index| assert!(kept.put(1, index, 5).is_stored()));
     (0..500).for_each(|index| assert!(lost.put(2, index, 6).is_stored()));
@@ -389,8 +406,8 @@ fn r_e1_persistent_pages_are_not_evicted() {
     (0..32).for_each(|index| assert_eq!(kept.get(1, index), Some(5)));
 }
 
-/// E2, B1: with weights 1 to 3 and both pushing, the shares are 25 and 75 %; an idle share is used by others and comes
-/// back.
+/// E2, B1: with weights 1 to 3 and both tenants pushing, the shares are 25 and 75 %. Others use an idle share, and it
+/// comes back.
 #[test]
 fn r_e2_b1_shares_follow_weights() {
     shares_follow_weights(1, |client, object, index| {
@@ -406,15 +423,15 @@ fn r_e2_b1_shares_follow_weights_where_runs_are_put() {
 }
 
 /// `put` puts `run` pages of an object from an index on.
-fn shares_follow_weights(run: u32, put: impl Fn(&Client, u64, u32)) {
+fn shares_follow_weights(run: u32, put: impl Fn(&PoolClient, u64, u32)) {
     let (store, _) = store(104, 2);
     let (light, heavy) = (tenant(&store, "light", 100), tenant(&store, "heavy", 300));
     let (light, heavy) = (
-        Client::new(&store, light, EPHEMERAL),
-        Client::new(&store, heavy, EPHEMERAL),
+        PoolClient::new(&store, light, EPHEMERAL),
+        PoolClient::new(&store, heavy, EPHEMERAL),
     );
-    let share = |client: &Client| {
-        let held = |client: &Client| client.figures().held_ephemeral.0 as f64;
+    let share = |client: &PoolClient| {
+        let held = |client: &PoolClient| client.figures().held_ephemeral.0 as f64;
         held(client) / (held(&light) + held(&heavy))
     };
     let indices = |count: u32| (0..count).step_by(run as usize);
@@ -451,7 +468,7 @@ fn r_e3_a_lowered_target_is_reached() {
     }
 }
 
-/// The papers' way: who is over its target keeps what it has until it flushes.
+/// The papers' way: a tenant over its target keeps what it has until it flushes.
 #[test]
 fn told_never_to_shrink_the_store_leaves_a_tenant_what_it_has() {
     let (client, _) = alone(EPHEMERAL, 40);
@@ -459,11 +476,11 @@ fn told_never_to_shrink_the_store_leaves_a_tenant_what_it_has() {
     (0..300).for_each(|index| {
         client.put(1, index, 5);
     });
-    store.set_shrinking(Shrinking::Never);
+    store.set_shrinking(ShrinkMode::Never);
     store.set_target(client.tenant, Some(Bytes::ZERO));
     while client.worker.upkeep(Second(3)) {}
     assert_eq!(client.figures().used.0, 300);
-    store.set_shrinking(Shrinking::Active);
+    store.set_shrinking(ShrinkMode::Active);
     while client.worker.upkeep(Second(4)) {}
     assert_eq!(client.figures().used.0, 0);
 }
@@ -487,7 +504,7 @@ fn r_e4_a_put_at_capacity_does_a_bounded_work() {
     }
 }
 
-/// E4: nor does it clear away all that dropped blocks left.
+/// E4: nor does it remove everything that dropped blocks left.
 #[test]
 fn r_e4_a_put_after_a_fast_release_does_a_bounded_work() {
     let (client, _) = alone(EPHEMERAL, 400);
@@ -502,7 +519,7 @@ fn r_e4_a_put_after_a_fast_release_does_a_bounded_work() {
     client.worker.release(release, NOW);
     let left = || {
         let tenant = store.tenants.get(client.tenant).expect("there");
-        let shards = store.pages.holdings(tenant).shards().len();
+        let shards = store.pages.tenant_pages(tenant).shards().len();
         let of_shard = |n| store.pages.keys_of(tenant, n, |_| true).len();
         (0..shards).map(of_shard).sum::<usize>()
     };
@@ -521,12 +538,12 @@ fn r_e4_a_put_after_a_fast_release_does_a_bounded_work() {
     );
 }
 
-/// What the directory takes a page, for objects of every density.
+/// What the directory takes per page, for objects of every density.
 #[test]
 fn the_directory_keeps_to_its_bytes_a_page() {
     const PAGES: u64 = 1 << 15;
-    type Place = fn(u64) -> (u64, u32);
-    let places: [(&str, f64, Place); 5] = [
+    type PlaceOf = fn(u64) -> (u64, u32);
+    let places: [(&str, f64, PlaceOf); 5] = [
         ("dense objects of 512 pages", 8.5, |n| {
             (n / 512, (n % 512) as u32)
         }),
@@ -541,7 +558,7 @@ fn the_directory_keeps_to_its_bytes_a_page() {
         let (client, _) = alone(EPHEMERAL, PAGES as usize / 16 + 16);
         for n in 0..PAGES {
             let (object, index) = place(n);
-            assert_eq!(client.put(object, index, n), Put::Stored);
+            assert_eq!(client.put(object, index, n), PutOutcome::Stored);
         }
         let overhead = client.worker.store().page_overhead();
         let bytes = overhead.directory as f64 / PAGES as f64;
@@ -550,7 +567,7 @@ fn the_directory_keeps_to_its_bytes_a_page() {
     }
 }
 
-/// With eviction by file, a file that comes and goes all the time makes the store forget no other's past.
+/// With eviction by file, a file that keeps coming and going does not make the store forget another file's past.
 #[test]
 fn a_files_past_outlives_its_last_page() {
     let (client, _) = alone(EPHEMERAL, 8);
@@ -570,23 +587,53 @@ fn a_files_past_outlives_its_last_page() {
     assert_eq!(client.get(1, 0), Some(7));
 }
 
-/// A look is no use: it finds what a get would, takes nothing out, and counts nothing.
+/// Puts 220 pages, and returns those that remain. `ask` asks for the first ones while there is still room.
+fn survivors(kind: EvictionKind, ask: impl Fn(&PoolClient, u32)) -> Vec<u32> {
+    let (client, _) = alone(KEEPING, 12);
+    let store = client.worker.store();
+    store.set_eviction(client.tenant, kind, NOW);
+    let put = |index| assert!(client.put(1, index, 5).is_stored());
+    (0..150).for_each(put);
+    for index in (0..20).cycle().take(100) {
+        ask(&client, index);
+    }
+    (150..220).for_each(put);
+    let has = |index: &u32| has_page(&client, *index);
+    (0..220).filter(has).collect()
+}
+
+fn has_page(client: &PoolClient, index: u32) -> bool {
+    let key = client.key(1, index);
+    client.worker.has_page(client.tenant, key, NOW)
+}
+
+/// A look is not a use. It finds what a get would, removes nothing, counts nothing and changes no eviction.
 #[test]
 fn a_look_at_a_page_is_no_use_of_it() {
     let (client, _) = alone(EPHEMERAL, 8);
     client.put(1, 1, 5);
     let before = client.figures();
-    let has = |index| {
-        let key = client.key(1, index);
-        client.worker.has_page(client.tenant, key, NOW)
-    };
-    assert!(has(1) && has(1) && !has(2));
+    assert!(has_page(&client, 1) && has_page(&client, 1) && !has_page(&client, 2));
     assert_eq!(client.figures().tally, before.tally);
     assert_eq!(client.get(1, 1), Some(5));
-    assert!(!has(1), "a get took it");
+    assert!(!has_page(&client, 1), "a get took it");
+
+    for (kind, name, _) in EvictionKind::ALL {
+        let left_alone = survivors(kind, |_, _| {});
+        assert!((1..220).contains(&left_alone.len()), "{name}: some left");
+        let looked_at = survivors(kind, |client, index| assert!(has_page(client, index)));
+        assert_eq!(looked_at, left_alone, "{name}");
+        let used = survivors(kind, |client, index| {
+            assert_eq!(client.get(1, index), Some(5));
+        });
+        // All pages of one file are equally useful to this kind.
+        if kind != EvictionKind::File {
+            assert_ne!(used, left_alone, "{name}: a use is heard");
+        }
+    }
 }
 
-/// Bookkeeping: sums agree at every moment, and all is zero after the end.
+/// Bookkeeping: sums agree at every moment, and everything is zero at the end.
 #[test]
 fn counts_add_up() {
     let (client, _) = alone(EPHEMERAL, 8);
@@ -609,7 +656,7 @@ fn counts_add_up() {
 #[test]
 fn a_run_is_as_many_single_verbs() {
     let (store, _) = store(24, 3);
-    let client = Client::new(&store, tenant(&store, "ann", 100), KEEPING);
+    let client = PoolClient::new(&store, tenant(&store, "ann", 100), KEEPING);
     let puts = client.put_run(1, 10, 40, 5000);
     assert!(puts.iter().all(|put| put.is_stored()), "{puts:?}");
     assert_eq!(client.get(1, 49), Some(5000 + 39 * 1000));
@@ -626,7 +673,7 @@ fn a_run_is_as_many_single_verbs() {
 #[test]
 fn the_last_extent_of_an_object_fills_and_empties_as_any_other() {
     let (store, _) = store(24, 1);
-    let client = Client::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
+    let client = PoolClient::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
     let indices = || u32::MAX - 127..=u32::MAX;
     for index in indices() {
         assert!(client.put(1, index, u64::from(index) << 16).is_stored());
@@ -639,9 +686,9 @@ fn the_last_extent_of_an_object_fills_and_empties_as_any_other() {
 #[test]
 fn a_run_ends_with_the_last_index() {
     let (store, _) = store(24, 3);
-    let client = Client::new(&store, tenant(&store, "ann", 100), KEEPING);
+    let client = PoolClient::new(&store, tenant(&store, "ann", 100), KEEPING);
     let puts = client.put_run(1, u32::MAX - 1, 4, 5000);
-    let refused = Put::Refused(PutRefused::NoPool);
+    let refused = PutOutcome::Refused(PutRefused::NoPool);
     assert!(puts[..2].iter().all(|put| put.is_stored()));
     assert_eq!(puts[2..], [refused, refused]);
     assert_eq!(client.get_run(1, u32::MAX - 1, 4), [5000, 6000]);
@@ -651,9 +698,9 @@ fn a_run_ends_with_the_last_index() {
 #[test]
 fn a_run_of_nobodys_pool_is_refused_page_by_page() {
     let (store, _) = store(24, 3);
-    let client = Client::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
+    let client = PoolClient::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
     assert!(client.worker.destroy_pool(client.tenant, client.pool, NOW));
     let puts = client.put_run(1, 0, 20, 5000);
-    assert_eq!(puts, [Put::Refused(PutRefused::NoPool); 20]);
+    assert_eq!(puts, [PutOutcome::Refused(PutRefused::NoPool); 20]);
     assert_eq!(client.get_run(1, 0, 20), []);
 }

@@ -1,32 +1,32 @@
 //! Save and restore.
 
-use sublet_types::{EvictionKind, ReleaseMode, SharedName};
+use sublet_types::{EvictionKind, FreezeState, ReleaseMode, SharedName};
 
 use super::*;
 
-fn save(client: &Client) -> Vec<u8> {
+fn save(client: &PoolClient) -> Vec<u8> {
     let mut bytes = Vec::new();
     let saved = client.worker.export(client.tenant, &mut bytes);
     saved.expect("saved");
     bytes
 }
 
-type Restored = Result<Vec<(SavedPool, PoolId)>, RestoreError>;
+type RestoreResult = Result<Vec<(SavedPool, PoolId)>, RestoreError>;
 
-/// A fresh store, and what a restore into it came to.
-fn restore(bytes: &[u8]) -> (Arc<Store>, TenantId, Restored) {
+/// A fresh store, and the result of a restore into it.
+fn restore(bytes: &[u8]) -> (Arc<Store>, TenantId, RestoreResult) {
     let (store, _) = store(64, 3);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let mut spill = |_: &SavedPool| Some(FakeSpill::new(4096) as Arc<dyn Spill>);
     let restored = worker.import(ann, bytes, NOW, RestoredPools::All, &mut spill);
     (store, ann, restored)
 }
 
-fn with_pages(count: u32) -> Client {
+fn with_pages(count: u32) -> PoolClient {
     let (store, _) = store(64, 2);
     let ann = tenant(&store, "ann", 100);
-    let client = Client::new(&store, ann, PERSISTENT);
+    let client = PoolClient::new(&store, ann, PERSISTENT);
     for index in 0..count {
         assert!(
             client
@@ -37,20 +37,20 @@ fn with_pages(count: u32) -> Client {
     client
 }
 
-/// M2, B2: every persistent page exactly once, with one page to a pool, too; some of them on disk.
+/// M2, B2: every persistent page comes back exactly once, also with one page per pool, and with some of them on disk.
 #[test]
 fn r_m2_b2_every_page_comes_back_exactly_once() {
     let counts = [0, 1, 2, PAGES_MAX];
     let (store, ann) = small_store();
     let worker = store.worker().expect("a worker");
     for count in counts {
-        let disk = Disk::new(PAGES_MAX as usize);
+        let disk = FakeSpill::new(PAGES_MAX as usize);
         let pool = store.create_pool(ann, PERSISTENT, Some(disk));
         let pool = pool.expect("a pool");
         for n in 0..count {
             let (key, content) = (key(pool, n), content_of_page(pool.slot, n));
             let put = worker.put_page(ann, key, NOW, |page| page.copy_from_slice(&content));
-            assert_eq!(put, Put::Stored);
+            assert_eq!(put, PutOutcome::Stored);
         }
     }
     let half = Release {
@@ -66,7 +66,7 @@ fn r_m2_b2_every_page_comes_back_exactly_once() {
 
     let (store, ann) = small_store();
     let worker = store.worker().expect("a worker");
-    let mut spill = |_: &SavedPool| Some(Disk::new(PAGES_MAX as usize) as Arc<dyn Spill>);
+    let mut spill = |_: &SavedPool| Some(FakeSpill::new(PAGES_MAX as usize) as Arc<dyn Spill>);
     let restored = worker.import(ann, &bytes[..], NOW, RestoredPools::All, &mut spill);
     let restored = restored.expect("restored");
     assert_eq!(restored.len(), counts.len());
@@ -76,7 +76,7 @@ fn r_m2_b2_every_page_comes_back_exactly_once() {
             let mut content = None;
             let got = worker.get_page(ann, key(id, n), NOW, |page| content = Some(page.to_vec()));
             let there = (n < count).then(|| content_of_page(pool.number, n).to_vec());
-            assert_eq!((got == Get::Hit, content), (there.is_some(), there));
+            assert_eq!((got == GetOutcome::Hit, content), (there.is_some(), there));
         }
     }
     let figures = store.page_figures(ann);
@@ -96,7 +96,7 @@ fn small_store() -> (Arc<Store>, TenantId) {
     (store, ann)
 }
 
-/// Where page `n` of a pool is: in objects of all sizes, dense and sparse.
+/// The key of page `n` of a pool. Objects have all sizes, dense and sparse.
 fn key(pool: PoolId, n: u32) -> PageKey {
     let index = if n % 3 == 2 { n * 1000 } else { n };
     PageKey {
@@ -123,7 +123,7 @@ fn allow_sharing(store: &Arc<Store>, member: TenantId) {
         .expect("allowed");
 }
 
-/// M2, B3: what was set comes back as it was set: pools with their flags and names, the eviction, whether it was frozen.
+/// M2, B3: settings come back: pools with their flags and names, the eviction, and the freeze state.
 #[test]
 fn r_m2_b3_settings_come_back() {
     let client = with_pages(5);
@@ -136,7 +136,7 @@ fn r_m2_b3_settings_come_back() {
     for (kind, ..) in EvictionKind::ALL {
         store.set_eviction(client.tenant, kind, NOW);
         for frozen in [false, true] {
-            store.freeze(client.tenant, frozen);
+            store.set_freeze_state(client.tenant, frozen.into());
             settings_come_back(&save(&client), frozen);
         }
     }
@@ -147,7 +147,7 @@ fn settings_come_back(saved: &[u8], frozen: bool) {
     let ann = tenant(&store, "ann", 100);
     allow_sharing(&store, ann);
     let worker = store.worker().expect("a worker");
-    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let mut spill = |_: &SavedPool| Some(FakeSpill::new(4096) as Arc<dyn Spill>);
     let restored = worker.import(ann, saved, NOW, RestoredPools::All, &mut spill);
     let pools = restored.expect("restored");
     let promised: Vec<_> = pools.iter().map(|(p, _)| (p.flags, p.shared)).collect();
@@ -157,7 +157,7 @@ fn settings_come_back(saved: &[u8], frozen: bool) {
     };
     let expected = [(PERSISTENT, None), (KEEPING, None), (shared, Some(NAME))];
     assert_eq!(promised, expected);
-    let again = Client::of(&store, ann, pools[0].1);
+    let again = PoolClient::of(&store, ann, pools[0].1);
     assert_eq!(again.put(9, 9, 9).is_stored(), !frozen);
     assert!(again.flush(9, 9));
     assert_eq!(again.get(0, 0), Some(0));
@@ -169,13 +169,13 @@ fn settings_come_back(saved: &[u8], frozen: bool) {
     assert_eq!(saved_again.len(), saved.len());
 }
 
-/// M2: pools come in the order in which their program made them, which is how it finds them again, wherever in the table
-/// they were.
+/// M2: pools come in the order in which their program made them, wherever in the table they were. That is how the
+/// program finds them again.
 #[test]
 fn r_m2_pools_come_back_in_the_order_of_their_making() {
     let (store, _) = store(64, 2);
     let ann = tenant(&store, "ann", 100);
-    let made = || Client::new(&store, ann, PERSISTENT);
+    let made = || PoolClient::new(&store, ann, PERSISTENT);
     let passing = made();
     let pools = [made(), {
         passing.worker.destroy_pool(ann, passing.pool, NOW);
@@ -187,11 +187,11 @@ fn r_m2_pools_come_back_in_the_order_of_their_making() {
     }
     let (store, ann, restored) = restore(&save(&pools[0]));
     for ((_, pool), content) in restored.expect("restored").iter().zip([1, 2]) {
-        assert_eq!(Client::of(&store, ann, *pool).get(1, 1), Some(content));
+        assert_eq!(PoolClient::of(&store, ann, *pool).get(1, 1), Some(content));
     }
 }
 
-/// M2: the tenant that a shared pool is charged to takes none of it along, and its own pages come back.
+/// M2: the tenant that is charged for a shared pool takes none of it along. Its own pages come back.
 #[test]
 fn r_m2_a_shared_pool_is_not_its_account_s() {
     let client = with_pages(5);
@@ -200,13 +200,13 @@ fn r_m2_a_shared_pool_is_not_its_account_s() {
     store
         .allow_sharing(NAME, client.tenant, vec![ben])
         .expect("allowed");
-    let sharer = Client::of(&store, ben, store.join_pool(ben, NAME).expect("a sharer"));
+    let sharer = PoolClient::of(&store, ben, store.join_pool(ben, NAME).expect("a sharer"));
     assert!(sharer.put(1, 1, 1).is_stored());
     let (_, _, restored) = restore(&save(&client));
     assert_eq!(restored.expect("restored").len(), 1);
 }
 
-/// A sharer may not be one where its pages come back, and is not to be taken for one that leaves.
+/// A tenant may not be a sharer where its pages come back. It must not be taken for one that leaves.
 #[test]
 fn only_pools_with_pages_are_made_where_that_is_asked_for() {
     let client = with_pages(5);
@@ -217,7 +217,7 @@ fn only_pools_with_pages_are_made_where_that_is_asked_for() {
     assert!(restore(&saved).2.is_err(), "not allowed there");
     let (store, _) = store(64, 3);
     let ann = tenant(&store, "ann", 100);
-    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let mut spill = |_: &SavedPool| Some(FakeSpill::new(4096) as Arc<dyn Spill>);
     let worker = store.worker().expect("a worker");
     let wanted = RestoredPools::Persistent;
     let restored = worker.import(ann, &saved[..], NOW, wanted, &mut spill);
@@ -261,7 +261,7 @@ fn r_m2_b3_grants_are_in_the_file() {
     }
 }
 
-/// M4: what a version wrote that is not read is refused by its number, and by those that are.
+/// M4: a version that is not read is refused by its number, and the message names those that are read.
 #[test]
 fn r_m4_another_version_is_refused() {
     let saved = save(&with_pages(1));
@@ -278,7 +278,7 @@ fn r_m4_another_version_is_refused() {
     }
 }
 
-/// What the release before wrote comes back, and what this one writes. See `tests/golden/README.md`.
+/// Saves of the previous release and of this one are restored. See `tests/golden/README.md`.
 #[test]
 fn a_save_of_each_version_that_is_read_comes_back() {
     let limits = SavedLimits {
@@ -303,7 +303,7 @@ fn a_save_of_each_version_that_is_read_comes_back() {
                 limits
             }
         );
-        let mut spill = |_: &SavedPool| Some(Disk::new(64) as Arc<dyn Spill>);
+        let mut spill = |_: &SavedPool| Some(FakeSpill::new(64) as Arc<dyn Spill>);
         let made = worker.import(ann, bytes, NOW, RestoredPools::All, &mut spill);
         let made = made.expect("it is read");
         let flags: Vec<PoolFlags> = made.iter().map(|(pool, _)| pool.flags).collect();
@@ -312,18 +312,18 @@ fn a_save_of_each_version_that_is_read_comes_back() {
         for n in 0..3 {
             let key = golden_key(made[0].1, n);
             let got = worker.get_page(ann, key, NOW, |page| assert_eq!(page, [n + 1; STAMP]));
-            assert_eq!(got, Get::Hit);
+            assert_eq!(got, GetOutcome::Hit);
         }
         assert!(store.is_frozen(ann));
     }
 }
 
-/// What is written today is what the newest golden file has: who changes a byte of it gives the form another version.
+/// An export today equals the newest golden file. A change of a byte requires another version of the format.
 #[test]
 fn what_is_exported_is_the_golden_file_of_today() {
     let (store, _) = store_of(8, 2, STAMP);
     let ann = tenant(&store, "ann", 70);
-    let pool = store.create_pool(ann, PERSISTENT, Some(Disk::new(64)));
+    let pool = store.create_pool(ann, PERSISTENT, Some(FakeSpill::new(64)));
     let pool = pool.expect("a pool");
     store.create_pool(ann, KEEPING, None).expect("a pool");
     store.set_eviction(ann, EvictionKind::Lru, NOW);
@@ -332,9 +332,9 @@ fn what_is_exported_is_the_golden_file_of_today() {
         let put = worker.put_page(ann, golden_key(pool, n), NOW, |page| {
             page.write(&[n + 1; STAMP])
         });
-        assert_eq!(put, Put::Stored);
+        assert_eq!(put, PutOutcome::Stored);
     }
-    store.freeze(ann, true);
+    store.set_freeze_state(ann, FreezeState::Frozen);
     let mut bytes = Vec::new();
     worker.export(ann, &mut bytes).expect("exported");
     if let Some(path) = std::env::var_os("SUBLET_WRITE_GOLDEN") {
@@ -351,7 +351,7 @@ fn golden_key(pool: PoolId, n: u8) -> PageKey {
     }
 }
 
-/// M4, B6: a stream that was cut or changed anywhere is refused, and nothing of it is there.
+/// M4, B6: a stream that was cut or changed anywhere is refused, and nothing of it is stored.
 #[test]
 fn r_m4_b6_a_damaged_stream_is_refused() {
     let saved = save(&with_pages(3));
@@ -377,7 +377,7 @@ fn r_m4_b6_a_damaged_stream_is_refused() {
     assert!(matches!(restore(&longer).2, Err(RestoreError::Trailing(_))));
 }
 
-/// M4: what this version does not know is refused with its byte, though every sum holds.
+/// M4: a value that this version does not know is refused with its byte position, though every checksum holds.
 #[test]
 fn r_m4_what_a_newer_version_wrote_is_refused() {
     let saved = save(&with_pages(3));
@@ -407,7 +407,7 @@ fn r_m4_what_a_newer_version_wrote_is_refused() {
     }
 }
 
-/// M1, M4: each page is there once. A file that says one twice, or has one of a pool that keeps none, is refused.
+/// M1, M4: each page is there once. A file is refused if it has a page twice, or a page of a pool that keeps none.
 #[test]
 fn r_m4_a_page_that_comes_twice_or_has_no_pool_is_refused() {
     let saved = save(&with_pages(2));
@@ -434,8 +434,8 @@ fn r_m4_a_page_that_comes_twice_or_has_no_pool_is_refused() {
     assert!(store.pools(ann).is_empty());
 }
 
-/// Pages of an object come in their order: a restore that enters them in the order of the directory's own hashes, into a
-/// store with the same, takes a time that grows with the square of their number.
+/// Pages of an object come in order. A restore that enters them in the order of the directory's own hashes, into a
+/// store with the same seed, takes quadratic time.
 #[test]
 fn a_file_has_an_objects_pages_in_their_order() {
     let saved = save(&with_pages(500));
@@ -454,7 +454,7 @@ fn a_file_has_an_objects_pages_in_their_order() {
     assert_eq!(disordered, None);
 }
 
-/// A file is checked without being restored: as a restore would find it.
+/// A check of a file finds what a restore would, without restoring.
 #[test]
 fn a_check_finds_what_a_restore_would() {
     let saved = save(&with_pages(40));
@@ -474,17 +474,17 @@ fn a_check_finds_what_a_restore_would() {
     assert!(matches!(error, RestoreError::Damaged(_)), "{error}");
 }
 
-/// More pages than memory has room for come back all the same: the rest goes to the spill file.
+/// More pages than memory holds come back all the same. The rest goes to the spill file.
 #[test]
 fn a_file_larger_than_memory_is_restored() {
     let saved = save(&with_pages(700));
     let (store, _) = store(6, 2);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let mut spill = |_: &SavedPool| Some(FakeSpill::new(4096) as Arc<dyn Spill>);
     let restored = worker.import(ann, &saved[..], NOW, RestoredPools::All, &mut spill);
     let (_, id) = restored.expect("restored")[0];
-    let again = Client::of(&store, ann, id);
+    let again = PoolClient::of(&store, ann, id);
     assert!(again.figures().on_disk.0 > 500, "{:?}", again.figures());
     for index in 0..700 {
         let got = again.get(u64::from(index % 3), index);
@@ -492,11 +492,11 @@ fn a_file_larger_than_memory_is_restored() {
     }
 }
 
-/// While a slow file takes its time, no block is held back and no shard is locked.
+/// While a slow file blocks, no block is held back and no shard is locked.
 #[test]
 fn a_save_holds_up_nobody() {
-    struct Slow<'a>(&'a Client, u32, u64);
-    impl std::io::Write for Slow<'_> {
+    struct SlowWriter<'a>(&'a PoolClient, u32, u64);
+    impl std::io::Write for SlowWriter<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let release = Release {
                 amount: Bytes(BLOCK as u64),
@@ -516,7 +516,7 @@ fn a_save_holds_up_nobody() {
     let client = with_pages(200);
     let store = Arc::clone(client.worker.store());
     let worker = store.worker().expect("a worker");
-    let mut slow = Slow(&client, 0, 0);
+    let mut slow = SlowWriter(&client, 0, 0);
     worker.export(client.tenant, &mut slow).expect("saved");
     assert!(slow.1 > 200);
     let blocks = slow.2 / BLOCK as u64;
@@ -529,30 +529,30 @@ fn a_restore_thaws_nobody() {
     let saved = save(&with_pages(0));
     let (store, _) = store(64, 3);
     let ann = tenant(&store, "ann", 100);
-    store.freeze(ann, true);
+    store.set_freeze_state(ann, FreezeState::Frozen);
     let worker = store.worker().expect("a worker");
-    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let mut spill = |_: &SavedPool| Some(FakeSpill::new(4096) as Arc<dyn Spill>);
     let restored = worker.import(ann, &saved[..], NOW, RestoredPools::All, &mut spill);
     assert_eq!(restored.expect("restored").len(), 1);
     assert!(store.is_frozen(ann));
 }
 
-/// Where a pool is ended during a save, and another one has its place by then, the save fails, and nothing of the other is in it.
+/// If a pool is ended during a save and another has its slot by then, the save fails. It has nothing of the other pool.
 #[test]
 fn a_save_has_nothing_of_a_pool_that_came_after_it_began() {
-    struct Ending<'a> {
-        old: &'a Client,
-        new: Option<Client>,
+    struct PoolEndingWriter<'a> {
+        old: &'a PoolClient,
+        new: Option<PoolClient>,
         bytes: Vec<u8>,
     }
-    impl std::io::Write for Ending<'_> {
+    impl std::io::Write for PoolEndingWriter<'_> {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.bytes.extend_from_slice(bytes);
             if self.new.is_none() && bytes.len() > PAGE {
                 let store = self.old.worker.store();
                 let worker = store.worker().expect("a worker");
                 worker.destroy_pool(self.old.tenant, self.old.pool, NOW);
-                let new = Client::new(store, self.old.tenant, PERSISTENT);
+                let new = PoolClient::new(store, self.old.tenant, PERSISTENT);
                 assert_eq!(new.pool.slot, self.old.pool.slot);
                 for index in 0..30 {
                     assert!(new.put(7, index, 1000).is_stored());
@@ -570,7 +570,7 @@ fn a_save_has_nothing_of_a_pool_that_came_after_it_began() {
         assert!(old.put(7, index, u64::from(index)).is_stored());
     }
     let worker = old.again().worker;
-    let mut out = Ending {
+    let mut out = PoolEndingWriter {
         old: &old,
         new: None,
         bytes: Vec::new(),

@@ -17,31 +17,34 @@ fn sharers() -> (Arc<Store>, [TenantId; 4]) {
     (store, tenants)
 }
 
-fn join(store: &Arc<Store>, tenant: TenantId) -> Client {
+fn join(store: &Arc<Store>, tenant: TenantId) -> PoolClient {
     let pool = store.join_pool(tenant, NAME).expect("a member");
-    Client::of(store, tenant, pool)
+    PoolClient::of(store, tenant, pool)
 }
 
-/// Pages that two tenants and more share.
+/// Pages that two or more tenants share.
 fn shared_pages(store: &Store, account: TenantId) -> u64 {
     let shared = store.all_figures().shared_pages();
     shared.get(&account).map_or(0, |pages| pages.0)
 }
 
-/// T2: nobody shares a pool who was not allowed to; nothing is made private in silence.
+/// T2: no tenant shares a pool without permission, and no pool is silently made private.
 #[test]
 fn r_t2_sharing_is_denied_unless_allowed() {
     let (store, [account, ann, _, cid]) = sharers();
-    assert_eq!(store.join_pool(cid, NAME), Err(PoolError::NotAllowed));
-    assert_eq!(store.join_pool(account, NAME), Err(PoolError::NotAllowed));
+    assert_eq!(store.join_pool(cid, NAME), Err(CreatePoolError::NotAllowed));
+    assert_eq!(
+        store.join_pool(account, NAME),
+        Err(CreatePoolError::NotAllowed)
+    );
     assert_eq!(
         store.join_pool(ann, SharedName(8)),
-        Err(PoolError::NotAllowed)
+        Err(CreatePoolError::NotAllowed)
     );
     assert!(store.pools(cid).is_empty());
 }
 
-/// G2: a hit keeps the page; the other sharer hits, too. It is charged to the pool's account.
+/// G2: a hit keeps the page, and the other sharer hits too. The page is charged to the pool's account.
 #[test]
 fn r_g2_sharers_hit_the_same_page() {
     let (store, [account, ann, ben, _]) = sharers();
@@ -58,7 +61,7 @@ fn r_g2_sharers_hit_the_same_page() {
     let own = store
         .create_pool(account, PoolFlags::default(), None)
         .expect("a pool");
-    Client::of(&store, account, own).put(1, 1, 7);
+    PoolClient::of(&store, account, own).put(1, 1, 7);
     assert_eq!(
         shared_pages(&store, account),
         1,
@@ -67,7 +70,8 @@ fn r_g2_sharers_hit_the_same_page() {
     drop(his);
 }
 
-/// T4: who leaves takes along the objects that it touched last; the last one takes all. In each order.
+/// T4: a sharer that leaves takes along the objects that it touched last. The last one takes everything. This holds in
+/// each order.
 #[test]
 fn r_t4_leaving_takes_what_one_touched_last() {
     for first in [0, 1] {
@@ -81,7 +85,7 @@ fn r_t4_leaving_takes_what_one_touched_last() {
         assert!(leaver.worker.destroy_pool(leaver.tenant, leaver.pool, NOW));
         assert_eq!(stayer.get(1, 1), None, "the leaver touched it last");
         assert_eq!((stayer.get(2, 1), stayer.get(3, 1)), (Some(5), Some(6)));
-        assert_eq!(leaver.put(9, 1, 1), Put::Refused(PutRefused::NoPool));
+        assert_eq!(leaver.put(9, 1, 1), PutOutcome::Refused(PutRefused::NoPool));
         assert!(stayer.worker.destroy_pool(stayer.tenant, stayer.pool, NOW));
         assert_eq!(store.page_figures(account).used.0, 0);
         let again = join(&store, ann);
@@ -89,7 +93,7 @@ fn r_t4_leaving_takes_what_one_touched_last() {
     }
 }
 
-/// A pool with more objects than are followed forgets everything when a sharer leaves, and serves on.
+/// A pool with more objects than are tracked forgets everything when a sharer leaves, and serves on.
 #[test]
 fn more_objects_than_are_followed_all_go_with_a_sharer() {
     let (store, [account, ann, ben, _]) = sharers();

@@ -1,6 +1,6 @@
-//! A tenant's shards share its memory: in which of them an object's pages are does not say how many there may be.
+//! A tenant's shards share its memory. The shard of an object's pages does not limit how many there may be.
 
-use sublet_types::{ReleaseMode, Windows};
+use sublet_types::{ReleaseMode, WindowEviction};
 
 use super::*;
 
@@ -8,28 +8,28 @@ use super::*;
 const ROOM: u32 = 64 * 16;
 
 /// A client of a store with two shards that may have `ROOM` pages, and an object of each shard.
-fn two_shards(flags: PoolFlags) -> (Client, [u64; 2]) {
+fn two_shards(flags: PoolFlags) -> (PoolClient, [u64; 2]) {
     let (store, _) = store(80, 2);
     let ann = tenant(&store, "ann", 100);
-    let client = Client::new(&store, ann, flags);
+    let client = PoolClient::new(&store, ann, flags);
     store.set_target(ann, Some(Bytes(u64::from(ROOM) * PAGE as u64)));
     let ann = client.worker.store().tenants.get(ann).expect("added");
     let pages = &store.pages;
     let shard_of = |object: u64| {
         let hash = pages.seed.object(client.pool.slot, ObjectId(object));
-        pages.holdings(ann).shard_number(hash)
+        pages.tenant_pages(ann).shard_number(hash)
     };
     let objects = [0, 1].map(|shard| (1..).find(|object| shard_of(*object) == shard));
     (client, objects.map(|object| object.expect("one of many")))
 }
 
-/// Room that is left over, in which pages can be moved about.
+/// Spare room in which pages can be moved.
 const SPARE: u32 = 4 * 16;
 
-/// Puts the first so many pages of an object.
-type Way = fn(&Client, u64, u32);
+/// Puts the first pages of an object, this many.
+type PutMethod = fn(&PoolClient, u64, u32);
 
-const WAYS: [(&str, Way); 3] = [
+const WAYS: [(&str, PutMethod); 3] = [
     ("one by one", |client, object, count| {
         (0..count).for_each(|index| assert!(client.put(object, index, 1).is_stored()));
     }),
@@ -47,12 +47,13 @@ const WAYS: [(&str, Way); 3] = [
     }),
 ];
 
-fn found(client: &Client, object: u64, count: u32) -> usize {
+fn found(client: &PoolClient, object: u64, count: u32) -> usize {
     let is_there = |index: &u32| client.get(object, *index).is_some();
     (0..count).filter(is_there).count()
 }
 
-/// E1: what goes is the tenant's, not only the object's own: one that is new grows, whatever it shares its shard with.
+/// E1: any of the tenant's pages may go, not only the object's own. A new object grows, whatever it shares its shard
+/// with.
 #[test]
 fn r_e1_an_object_that_is_new_grows_at_the_expense_of_cold_ones() {
     for (name, put) in WAYS {
@@ -68,7 +69,8 @@ fn r_e1_an_object_that_is_new_grows_at_the_expense_of_cold_ones() {
     }
 }
 
-/// Some of another shard's pages go at once: as many as are asked for in the end, and each put that has their frames displaced one.
+/// Several pages of another shard go at once. In the end as many go as are asked for, and each put that has one of
+/// their frames displaced one page.
 #[test]
 fn puts_that_take_frames_of_pages_that_went_at_once_displaced_them() {
     const AT_ONCE: u64 = 3;
@@ -87,7 +89,7 @@ fn puts_that_take_frames_of_pages_that_went_at_once_displaced_them() {
     }
 }
 
-/// R-E1: nobody goes while there are free frames, in whichever shard.
+/// R-E1: no page goes while there are free frames in any shard.
 #[test]
 fn r_e1_nothing_goes_while_frames_are_free_elsewhere() {
     for (name, put) in WAYS {
@@ -100,7 +102,7 @@ fn r_e1_nothing_goes_while_frames_are_free_elsewhere() {
     }
 }
 
-/// E3: after a fast release no frame of a block that is gone is used, however many of them are in the way.
+/// E3: after a fast release no frame of a dropped block is used, however many of them are in the way.
 #[test]
 fn r_e3_frames_of_dropped_blocks_are_borrowed_by_nobody() {
     let (client, [one, other]) = two_shards(EPHEMERAL);
@@ -125,7 +127,7 @@ fn r_e3_frames_of_dropped_blocks_are_borrowed_by_nobody() {
     }
 }
 
-/// E3: pages move to frames that are free in other shards before any has to go, or to go to disk.
+/// E3: pages move to free frames in other shards before any is evicted or goes to disk.
 #[test]
 fn r_e3_shrinking_moves_pages_to_frames_of_other_shards() {
     const COUNT: u32 = (ROOM - SPARE) / 2;
@@ -151,18 +153,18 @@ fn r_e3_shrinking_moves_pages_to_frames_of_other_shards() {
     }
 }
 
-/// The last page that an object can have leaves with its window, too.
+/// The last page that an object can have leaves with its window too.
 #[test]
 fn the_last_window_of_an_object_is_whole() {
     let (client, _) = two_shards(KEEPING);
     let store = client.worker.store();
-    store.set_windows(client.pool, Windows::Whole);
+    store.set_windows(client.pool, WindowEviction::Whole);
     let window = u32::MAX - 7..=u32::MAX;
     for index in window.clone() {
         assert!(client.put(1, index, 1).is_stored());
     }
     store.set_target(client.tenant, Some(Bytes::ZERO));
-    let displaces = |index: &u32| client.put(1, *index, 1) == Put::Displaced;
+    let displaces = |index: &u32| client.put(1, *index, 1) == PutOutcome::Displaced;
     assert!((1..100).any(|index| displaces(&index)));
     let left = window.filter(|index| client.get(1, *index).is_some());
     assert_eq!(left.count(), 0);

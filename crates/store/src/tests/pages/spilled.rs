@@ -1,4 +1,4 @@
-//! Persistent pages on disk: what was accepted is never lost by shrinking, whatever the disk does.
+//! Persistent pages on disk: shrinking never loses what was accepted, whatever the disk does.
 
 use std::sync::atomic::Ordering;
 
@@ -6,17 +6,17 @@ use sublet_types::ReleaseMode;
 
 use super::*;
 
-fn on_disk(blocks: usize, disk: &Arc<Disk>) -> Client {
+fn on_disk(blocks: usize, disk: &Arc<FakeSpill>) -> PoolClient {
     let (store, _) = store(blocks, 2);
     let ann = tenant(&store, "ann", 100);
     let spill = Arc::clone(disk) as Arc<dyn Spill>;
     let pool = store
         .create_pool(ann, PERSISTENT, Some(spill))
         .expect("a pool");
-    Client::of(&store, ann, pool)
+    PoolClient::of(&store, ann, pool)
 }
 
-fn release(client: &Client) -> Released {
+fn release(client: &PoolClient) -> ReleaseOutcome {
     let release = Release {
         amount: Bytes::gib(1),
         mode: ReleaseMode::Ordered,
@@ -27,14 +27,15 @@ fn release(client: &Client) -> Released {
 
 #[test]
 fn shrinking_writes_pages_and_keeps_them() {
-    let disk = Disk::new(200);
+    let disk = FakeSpill::new(200);
     let client = on_disk(24, &disk);
-    (0..150).for_each(|index| assert_eq!(client.put(1, index, u64::from(index)), Put::Stored));
+    (0..150)
+        .for_each(|index| assert_eq!(client.put(1, index, u64::from(index)), PutOutcome::Stored));
     let released = release(&client);
     assert_eq!(released.pages_lost.0, 0);
     assert_eq!((disk.written(), client.figures().on_disk.0), (150, 150));
     (0..150).for_each(|index| assert_eq!(client.get(1, index), Some(u64::from(index))));
-    assert_eq!(client.put(1, 7, 1000), Put::Replaced);
+    assert_eq!(client.put(1, 7, 1000), PutOutcome::Replaced);
     assert_eq!(client.get(1, 7), Some(1000));
     release(&client);
     assert_eq!(
@@ -46,9 +47,10 @@ fn shrinking_writes_pages_and_keeps_them() {
 
 #[test]
 fn a_disk_that_refuses_keeps_pages_in_memory() {
-    let disk = Disk::new(200);
+    let disk = FakeSpill::new(200);
     let client = on_disk(24, &disk);
-    (0..100).for_each(|index| assert_eq!(client.put(1, index, u64::from(index)), Put::Stored));
+    (0..100)
+        .for_each(|index| assert_eq!(client.put(1, index, u64::from(index)), PutOutcome::Stored));
     disk.broken.store(true, Ordering::Relaxed);
     release(&client);
     assert_eq!(client.figures().on_disk.0, 0);
@@ -60,38 +62,45 @@ fn a_disk_that_refuses_keeps_pages_in_memory() {
     let got = client
         .worker
         .get_page(client.tenant, key, NOW, |_| panic!("unreadable"));
-    assert_eq!(got, Get::Failed, "that is no miss: the page is not lost");
+    assert_eq!(
+        got,
+        GetOutcome::Failed,
+        "that is no miss: the page is not lost"
+    );
     disk.broken.store(false, Ordering::Relaxed);
     assert_eq!(client.get(1, 3), Some(3));
 }
 
 #[test]
 fn a_full_spill_file_refuses_new_pages_and_takes_them_after_a_flush() {
-    let disk = Disk::new(10);
+    let disk = FakeSpill::new(10);
     let client = on_disk(8, &disk);
-    (0..10).for_each(|index| assert_eq!(client.put(1, index, 5), Put::Stored));
-    assert_eq!(client.put(1, 10, 5), Put::Refused(PutRefused::SpillFull));
-    assert_eq!(client.put(1, 3, 6), Put::Replaced);
+    (0..10).for_each(|index| assert_eq!(client.put(1, index, 5), PutOutcome::Stored));
+    assert_eq!(
+        client.put(1, 10, 5),
+        PutOutcome::Refused(PutRefused::SpillFull)
+    );
+    assert_eq!(client.put(1, 3, 6), PutOutcome::Replaced);
     assert!(client.flush(1, 0));
-    assert_eq!(client.put(1, 10, 5), Put::Stored);
+    assert_eq!(client.put(1, 10, 5), PutOutcome::Stored);
     assert!(client.flush_object(1));
-    (0..10).for_each(|index| assert_eq!(client.put(2, index, 5), Put::Stored));
+    (0..10).for_each(|index| assert_eq!(client.put(2, index, 5), PutOutcome::Stored));
 }
 
-/// A get that waits for the disk while its page is flushed, put anew and spilled again, or its pool ends, never shows the
+/// A get waits for the disk while its page is flushed, put anew and spilled again, or its pool ends. It never shows the
 /// old page (R-G4, R-F1, R-F5).
 #[test]
 fn a_late_read_brings_nothing_back() {
     for ends in [false, true] {
         let (client, meddler) = meddled();
-        assert_eq!(client.put(1, 1, 5), Put::Stored);
+        assert_eq!(client.put(1, 1, 5), PutOutcome::Stored);
         release(&client);
         let other = client.again();
         *meddler.meddle.lock() = Some(Box::new(move || match ends {
             true => assert!(other.worker.destroy_pool(other.tenant, other.pool, NOW)),
             false => {
                 assert!(other.flush(1, 1));
-                assert_eq!(other.put(1, 1, 6), Put::Stored);
+                assert_eq!(other.put(1, 1, 6), PutOutcome::Stored);
             }
         }));
         let got = client.get(1, 1);
@@ -100,28 +109,28 @@ fn a_late_read_brings_nothing_back() {
     }
 }
 
-/// A client on a pool whose disk can be meddled with.
-fn meddled() -> (Client, Arc<Meddler>) {
+/// A client on a pool whose disk lets another client act during I/O.
+fn meddled() -> (PoolClient, Arc<MeddledSpill>) {
     let (store, _) = store(24, 1);
     let ann = tenant(&store, "ann", 100);
-    let meddler = Arc::new(Meddler {
-        disk: Disk::new(50),
+    let meddler = Arc::new(MeddledSpill {
+        disk: FakeSpill::new(50),
         meddle: Mutex::new(None),
     });
     let spill = Arc::clone(&meddler) as Arc<dyn Spill>;
     let pool = store
         .create_pool(ann, PERSISTENT, Some(spill))
         .expect("a pool");
-    (Client::of(&store, ann, pool), meddler)
+    (PoolClient::of(&store, ann, pool), meddler)
 }
 
-/// A disk whose reads and writes meet another client on their way.
-struct Meddler {
-    disk: Arc<Disk>,
+/// A disk whose reads and writes let another client act on the way.
+struct MeddledSpill {
+    disk: Arc<FakeSpill>,
     meddle: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
 
-impl Spill for Meddler {
+impl Spill for MeddledSpill {
     fn slots(&self) -> u32 {
         self.disk.slots()
     }
@@ -142,7 +151,7 @@ impl Spill for Meddler {
     }
 }
 
-/// A write that is under way while its page is replaced or flushed never brings the old page back (R-F1, R-P4).
+/// A write that is in flight while its page is replaced or flushed never brings the old page back (R-F1, R-P4).
 #[test]
 fn r_p4_f1_a_late_write_brings_nothing_back() {
     for flushes in [false, true] {
@@ -170,10 +179,10 @@ fn r_p4_f1_a_late_write_brings_nothing_back() {
     }
 }
 
-/// R-P5: where nothing is free and nothing may go, a put is refused at once: no disk is written for it.
+/// R-P5: if nothing is free and nothing may go, a put is refused at once. No disk is written for it.
 #[test]
 fn r_p5_a_put_that_finds_no_room_does_not_wait_for_a_disk() {
-    let disk = Disk::new(4000);
+    let disk = FakeSpill::new(4000);
     let client = on_disk(8, &disk);
     let stored = (0..500).filter(|index| client.put(1, *index, 5).is_stored());
     assert!(stored.count() < 128);

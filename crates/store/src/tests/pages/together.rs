@@ -1,4 +1,4 @@
-//! Pages that are put together fare as they would one by one.
+//! Pages that are put together have the same outcomes as one by one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,16 +8,16 @@ use super::*;
 
 /// How pages are put.
 #[derive(Clone, Copy)]
-enum Way {
+enum PutStyle {
     OneByOne,
     Together,
 }
 
-impl Way {
-    fn put(self, client: &Client, keys: &[PageKey]) -> Vec<Put> {
+impl PutStyle {
+    fn put(self, client: &PoolClient, keys: &[PageKey]) -> Vec<PutOutcome> {
         match self {
-            Way::Together => client.put_pages(keys, 5),
-            Way::OneByOne => keys
+            PutStyle::Together => client.put_pages(keys, 5),
+            PutStyle::OneByOne => keys
                 .iter()
                 .map(|key| client.put(key.object.0, key.index.0, 5))
                 .collect(),
@@ -28,8 +28,9 @@ impl Way {
 /// The object whose shard has frames to spare.
 const SPARE: u64 = 7777;
 
-/// Its last page, and pages of so many other objects: a group that holds the shard with the frames, and needs them elsewhere.
-fn scattered(client: &Client, others: u64) -> Vec<PageKey> {
+/// Its last page, and pages of this many other objects. A group of them holds the shard with the frames, and needs the
+/// frames in other shards.
+fn scattered(client: &PoolClient, others: u64) -> Vec<PageKey> {
     let others = (0..others).map(|n| client.key(9000 + n, 0));
     std::iter::once(client.key(SPARE, 23))
         .chain(others)
@@ -37,7 +38,7 @@ fn scattered(client: &Client, others: u64) -> Vec<PageKey> {
 }
 
 /// A persistent pool, full but for 23 frames in the shard of one object.
-fn with_frames_to_spare(client: &Client) {
+fn with_frames_to_spare(client: &PoolClient) {
     (0..24).for_each(|index| assert!(client.put(SPARE, index, 1).is_stored()));
     let full = |n| !client.put(n, 0, n).is_stored();
     (0..).find(|n| full(*n));
@@ -45,7 +46,7 @@ fn with_frames_to_spare(client: &Client) {
 }
 
 /// A store, and a client whose tenant may have four of its blocks.
-fn below_a_ceiling() -> (Arc<Store>, Client) {
+fn below_a_ceiling() -> (Arc<Store>, PoolClient) {
     let (store, _) = store(12, 4);
     let ann = tenant(&store, "ann", 100);
     let settings = TenantSettings {
@@ -55,13 +56,13 @@ fn below_a_ceiling() -> (Arc<Store>, Client) {
         ceiling: Some(Bytes((4 * BLOCK) as u64)),
     };
     store.set_tenant(ann, settings).expect("set");
-    let client = Client::new(&store, ann, PERSISTENT);
+    let client = PoolClient::new(&store, ann, PERSISTENT);
     (store, client)
 }
 
 #[test]
 fn at_its_ceiling_a_tenant_uses_its_last_frames() {
-    for way in [Way::OneByOne, Way::Together] {
+    for way in [PutStyle::OneByOne, PutStyle::Together] {
         let (_store, client) = below_a_ceiling();
         with_frames_to_spare(&client);
         let puts = way.put(&client, &scattered(&client, 15));
@@ -70,13 +71,13 @@ fn at_its_ceiling_a_tenant_uses_its_last_frames() {
     }
 }
 
-/// The only frames are in a shard that somebody else has again and again.
+/// The only free frames are in a shard that another thread locks again and again.
 #[test]
 fn nobody_is_refused_for_what_others_hold_for_a_moment() {
     let (store, client) = below_a_ceiling();
     with_frames_to_spare(&client);
     let tenant = store.tenants.get(client.tenant).expect("there");
-    let shards = store.pages.holdings(tenant).shards();
+    let shards = store.pages.tenant_pages(tenant).shards();
     let spare = |n: &usize| {
         let keys = store.pages.keys_of(tenant, *n, |key| key.object.0 == SPARE);
         !keys.is_empty()
@@ -105,17 +106,17 @@ fn nobody_is_refused_for_what_others_hold_for_a_moment() {
     });
 }
 
-/// Somebody has some shard or other at every moment: a tenant gets the blocks that there are all the same, and is told at
-/// its ceiling, counted, that there are none.
+/// Some shard is locked at every moment. A tenant gets the free blocks all the same. At its ceiling it is told, after a
+/// bounded count, that there are none.
 #[test]
 fn nobody_goes_without_a_block_for_what_others_hold() {
     let (store, _) = store(40, 16);
-    let client = Client::new(&store, tenant(&store, "ann", 100), PERSISTENT);
+    let client = PoolClient::new(&store, tenant(&store, "ann", 100), PERSISTENT);
     let ceiling = 20 * 16;
     store.set_target(client.tenant, Some(Bytes(20 * BLOCK as u64)));
     assert!(client.put(1, 0, 1).is_stored());
     let tenant = store.tenants.get(client.tenant).expect("there");
-    let shards = store.pages.holdings(tenant).shards();
+    let shards = store.pages.tenant_pages(tenant).shards();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -125,7 +126,7 @@ fn nobody_goes_without_a_block_for_what_others_hold() {
                     break;
                 }
                 (0..2000).for_each(|_| std::hint::spin_loop());
-                // The next before the last is let go, and no waiting for it.
+                // Hold the next shard before the last one is released, without waiting for it.
                 if let Some(next) = shard.try_lock() {
                     held = next;
                 }
@@ -148,23 +149,23 @@ fn nobody_goes_without_a_block_for_what_others_hold() {
 #[test]
 fn a_page_on_disk_outlives_a_put_beside_others() {
     let (store, _) = store(6, 4);
-    let client = Client::new(&store, tenant(&store, "ann", 100), PERSISTENT);
+    let client = PoolClient::new(&store, tenant(&store, "ann", 100), PERSISTENT);
     with_frames_to_spare(&client);
     let keys = scattered(&client, 15);
-    Way::Together.put(&client, &keys);
+    PutStyle::Together.put(&client, &keys);
     let got = client.get_pages(&keys);
     assert!(got.iter().all(Option::is_some), "{got:?}");
 }
 
 #[test]
 fn in_a_full_arena_pages_displace_those_of_other_shards() {
-    for way in [Way::OneByOne, Way::Together] {
+    for way in [PutStyle::OneByOne, PutStyle::Together] {
         let (store, _) = store(6, 128);
         let [ann, ben] =
             [("ann", 100), ("ben", 1)].map(|(name, weight)| tenant(&store, name, weight));
         let (client, other) = (
-            Client::new(&store, ann, KEEPING),
-            Client::new(&store, ben, EPHEMERAL),
+            PoolClient::new(&store, ann, KEEPING),
+            PoolClient::new(&store, ben, EPHEMERAL),
         );
         (0..200).for_each(|index| _ = other.put(1, index, 1));
         (0..40).for_each(|index| _ = client.put(SPARE, index, 1));
@@ -179,14 +180,14 @@ fn in_a_full_arena_pages_displace_those_of_other_shards() {
     }
 }
 
-/// Nobody gives a block for pages that have frames already.
+/// No tenant gives a block for pages that have frames already.
 #[test]
 fn a_neighbour_keeps_its_pages_while_there_are_frames() {
     let (store, _) = store(12, 4);
     let [ann, ben] = ["ann", "ben"].map(|name| tenant(&store, name, 100));
     let (client, other) = (
-        Client::new(&store, ann, PERSISTENT),
-        Client::new(&store, ben, EPHEMERAL),
+        PoolClient::new(&store, ann, PERSISTENT),
+        PoolClient::new(&store, ben, EPHEMERAL),
     );
     (0..24).for_each(|index| assert!(client.put(SPARE, index, 1).is_stored()));
     (0..40).for_each(|n| assert!(client.put(n, 0, n).is_stored()));
@@ -194,7 +195,7 @@ fn a_neighbour_keeps_its_pages_while_there_are_frames() {
     (0..23).for_each(|index| assert!(client.flush(SPARE, index)));
     let before = (other.figures().used.0, client.figures().free.0);
     assert!(before.0 > 50 && before.1 >= 15, "{before:?}");
-    let puts = Way::Together.put(&client, &scattered(&client, 15));
+    let puts = PutStyle::Together.put(&client, &scattered(&client, 15));
     assert!(puts.iter().all(|put| put.is_stored()), "{puts:?}");
     assert_eq!(
         (other.figures().used.0, client.figures().free.0),
@@ -202,13 +203,13 @@ fn a_neighbour_keeps_its_pages_while_there_are_frames() {
     );
 }
 
-/// Whoever holds more than its share gives way to who puts pages together as to who puts them one by one.
+/// A tenant that holds more than its share gives way to pages that are put together just as to single ones.
 #[test]
 fn pages_that_are_put_together_are_worth_a_share() {
     let used = |together: bool| {
         let (store, _) = store(32, 4);
         let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 100)];
-        let [ann, ben] = tenants.map(|tenant| Client::new(&store, tenant, EPHEMERAL));
+        let [ann, ben] = tenants.map(|tenant| PoolClient::new(&store, tenant, EPHEMERAL));
         (0..600).for_each(|n| _ = ann.put(n % 20, n as u32 / 20, 1));
         let keys: Vec<_> = (0..3000).map(|n| ben.key(n % 20, n as u32 / 20)).collect();
         match together {

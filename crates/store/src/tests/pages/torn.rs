@@ -1,4 +1,4 @@
-//! Pages that tell of themselves, while many threads put, get, flush and release.
+//! Self-describing pages, while many threads put, get, flush and release.
 
 use sublet_types::ReleaseMode;
 
@@ -14,10 +14,10 @@ fn r_g5_no_page_is_torn_or_anothers() {
     std::thread::scope(|scope| {
         for (n, flags) in clients.into_iter().enumerate() {
             let owner = tenants[n % 2];
-            let pool = Client::new(&store, owner, flags).pool;
+            let pool = PoolClient::new(&store, owner, flags).pool;
             for thread in 0..2u64 {
                 let store = &store;
-                scope.spawn(move || hammer(&Client::of(store, owner, pool), n as u64, thread));
+                scope.spawn(move || hammer(&PoolClient::of(store, owner, pool), n as u64, thread));
             }
         }
         scope.spawn(|| disturb(&store));
@@ -26,18 +26,18 @@ fn r_g5_no_page_is_torn_or_anothers() {
 }
 
 /// Self-describing pages: pool and place in the high bits, a sequence in the low ones.
-fn hammer(client: &Client, pool: u64, thread: u64) {
-    let mut luck = pool * 2 + thread + 1;
+fn hammer(client: &PoolClient, pool: u64, thread: u64) {
+    let mut random = pool * 2 + thread + 1;
     for sequence in 0..6000u64 {
-        luck = luck.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        let (object, index) = (luck >> 60, (luck >> 40) as u32 % 50);
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let (object, index) = (random >> 60, (random >> 40) as u32 % 50);
         let place = pool << 56 | object << 48 | u64::from(index) << 40;
-        match luck >> 33 & 7 {
+        match random >> 33 & 7 {
             0..=2 => {
                 client.put(object, index, place | sequence << 16);
             }
-            3 => put_beside(client, pool, luck, sequence),
-            4 => get_beside(client, pool, luck),
+            3 => put_beside(client, pool, random, sequence),
+            4 => get_beside(client, pool, random),
             5..=6 => {
                 if let Some(content) = client.get(object, index) {
                     assert_eq!(content >> 40 << 40, place, "another page");
@@ -49,10 +49,11 @@ fn hammer(client: &Client, pool: u64, thread: u64) {
     }
 }
 
-/// Places all over a pool's objects, and what its pages tell there.
-fn places(pool: u64, luck: u64) -> impl Iterator<Item = (u64, u32, u64)> {
+/// Places all over a pool's objects, and the content of its pages there.
+fn places(pool: u64, random: u64) -> impl Iterator<Item = (u64, u32, u64)> {
     let lots = (0..24u64).map(move |n| {
-        luck.rotate_left(n as u32 * 2)
+        random
+            .rotate_left(n as u32 * 2)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
     });
     lots.map(move |lot| {
@@ -62,18 +63,18 @@ fn places(pool: u64, luck: u64) -> impl Iterator<Item = (u64, u32, u64)> {
     })
 }
 
-fn put_beside(client: &Client, pool: u64, luck: u64, sequence: u64) {
-    let (keys, contents): (Vec<_>, Vec<_>) = places(pool, luck)
+fn put_beside(client: &PoolClient, pool: u64, random: u64, sequence: u64) {
+    let (keys, contents): (Vec<_>, Vec<_>) = places(pool, random)
         .map(|(object, index, place)| (client.key(object, index), place | sequence << 16))
         .unzip();
-    let fill = |n: usize, page: &mut Blank<'_>| page.write(&page_of(contents[n]));
+    let fill = |n: usize, page: &mut UnwrittenPage<'_>| page.write(&page_of(contents[n]));
     client
         .worker
         .put_pages(client.tenant, &keys, NOW, fill, |_, _| {});
 }
 
-fn get_beside(client: &Client, pool: u64, luck: u64) {
-    let places: Vec<_> = places(pool, luck).collect();
+fn get_beside(client: &PoolClient, pool: u64, random: u64) {
+    let places: Vec<_> = places(pool, random).collect();
     let key = |(object, index, _): &(u64, u32, u64)| client.key(*object, *index);
     let keys: Vec<_> = places.iter().map(key).collect();
     for ((.., place), got) in places.iter().zip(client.get_pages(&keys)) {

@@ -1,14 +1,15 @@
-//! Memory that goes from pages to others, and to items: nobody sees what was there, and nobody writes there any more.
+//! Memory that passes from pages to other pages and to items. Nobody sees what was there, and nobody writes there any
+//! more.
 
 use sublet_types::{EvictionKind, Expiry, ReleaseMode};
 
 use super::*;
 
-/// T7: whatever way memory goes from one tenant to another, it shows nothing of its past: no page, no item, no save
-/// file and no spill file of the other has a word of it, and neither has what the host gets back.
+/// T7: whatever way memory passes from one tenant to another, it shows nothing of its past. No page, item, save file or
+/// spill file of the other has a word of it, and neither has what the host gets back.
 #[test]
 fn r_t7_frames_show_nothing_of_their_past() {
-    let ways: [fn(&Client, &Client); 6] = [
+    let ways: [fn(&PoolClient, &PoolClient); 6] = [
         |_, _| {}, // the other's puts displace it
         |hers, _| {
             (0..PAGES_OF_PAST).for_each(|index| assert!(hers.flush(1, index)));
@@ -26,7 +27,7 @@ fn r_t7_frames_show_nothing_of_their_past() {
     for (n, way) in ways.into_iter().enumerate() {
         let (store, _) = store(12, 2);
         let (ann, ben) = (tenant(&store, "ann", 1), tenant(&store, "ben", 1000));
-        let [hers, kept] = [EPHEMERAL, PERSISTENT].map(|flags| Client::new(&store, ann, flags));
+        let [hers, kept] = [EPHEMERAL, PERSISTENT].map(|flags| PoolClient::new(&store, ann, flags));
         for index in 0..PAGES_OF_PAST {
             put_past(&hers, index);
             put_past(&kept, index % 40);
@@ -42,7 +43,7 @@ const PAGES_OF_PAST: u32 = 200;
 /// What nobody else may see.
 const PAST: [u8; 16] = *b"what ann put her";
 
-fn put_past(client: &Client, index: u32) {
+fn put_past(client: &PoolClient, index: u32) {
     let key = client.key(1, index);
     client.worker.put_page(client.tenant, key, NOW, |page| {
         page.chunks_exact_mut(PAST.len())
@@ -50,7 +51,7 @@ fn put_past(client: &Client, index: u32) {
     });
 }
 
-fn release_all(client: &Client, mode: ReleaseMode) {
+fn release_all(client: &PoolClient, mode: ReleaseMode) {
     let release = Release {
         amount: Bytes::gib(1),
         mode,
@@ -59,14 +60,14 @@ fn release_all(client: &Client, mode: ReleaseMode) {
     client.worker.release(release, NOW);
 }
 
-/// Whether all that a tenant can read is its own, whatever it uses the memory for.
+/// Whether everything that a tenant can read is its own, whatever it uses the memory for.
 fn shows_no_past(store: &Arc<Store>, tenant: TenantId) -> bool {
     let has_past = |bytes: &[u8]| bytes.windows(PAST.len()).any(|part| part == PAST);
-    let disk = Disk::new(400);
+    let disk = FakeSpill::new(400);
     let spill = Arc::clone(&disk) as Arc<dyn Spill>;
     let kept = store.create_pool(tenant, PERSISTENT, Some(spill));
-    let kept = Client::of(store, tenant, kept.expect("a pool"));
-    let pools = [EPHEMERAL, KEEPING].map(|flags| Client::new(store, tenant, flags));
+    let kept = PoolClient::of(store, tenant, kept.expect("a pool"));
+    let pools = [EPHEMERAL, KEEPING].map(|flags| PoolClient::new(store, tenant, flags));
     for client in pools.iter().chain([&kept]) {
         // Keys that were the other's, then its own over and over, alone and in runs.
         for index in 0..60 {
@@ -95,7 +96,7 @@ fn put_item(worker: &Worker, tenant: TenantId, key: &[u8], value: &[u8]) {
         flags: 0,
         expiry: Expiry::Never,
         marks: Marks::default(),
-        cas: NewCas::Told,
+        cas: NewCas::Reported,
         value: &[value],
     };
     // Refused or not: what counts is what can be read then.
@@ -103,7 +104,7 @@ fn put_item(worker: &Worker, tenant: TenantId, key: &[u8], value: &[u8]) {
 }
 
 fn item(worker: &Worker, tenant: TenantId, key: &[u8]) -> Option<Vec<u8>> {
-    let read = worker.read(tenant, key, NOW, Reading::Use, |item| {
+    let read = worker.read(tenant, key, NOW, ReadKind::Use, |item| {
         let mut value = Vec::new();
         item.value().copy_to(&mut value);
         value
@@ -114,12 +115,13 @@ fn item(worker: &Worker, tenant: TenantId, key: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A frame of a block that went is written no more, though it waits to be swept: whoever has the block keeps what he put.
+/// A frame of a dropped block is not written any more, though it waits to be swept. The block's new tenant keeps what
+/// it put.
 #[test]
 fn pages_that_move_together_leave_what_was_dropped_to_others() {
     let (store, _) = store(24, 1);
     let [ann, ben] = ["ann", "ben"].map(|name| tenant(&store, name, 100));
-    let client = Client::new(&store, ann, EPHEMERAL);
+    let client = PoolClient::new(&store, ann, EPHEMERAL);
     let release = |mode| {
         let amount = Bytes(BLOCK as u64);
         let tenant = Some(ann);
@@ -152,12 +154,12 @@ fn pages_that_move_together_leave_what_was_dropped_to_others() {
     }
 }
 
-/// By file: a page that went with its block was not flushed, which would have made its file worth less.
+/// By file: a page that went with its block was not flushed. A flush would have made its file worth less.
 #[test]
 fn what_is_dropped_is_not_held_against_its_file() {
     let (store, _) = store(24, 1);
     let ann = tenant(&store, "ann", 100);
-    let client = Client::new(&store, ann, KEEPING);
+    let client = PoolClient::new(&store, ann, KEEPING);
     store.set_eviction(ann, EvictionKind::File, NOW);
     (0..48).for_each(|index| assert!(client.put(1, index, 7).is_stored()));
     (32..48).for_each(|index| assert_eq!(client.get(1, index), Some(7)));
@@ -179,7 +181,7 @@ fn what_is_dropped_is_not_held_against_its_file() {
     assert!((32..48).all(|index| client.get(1, index) == Some(7)));
 }
 
-/// Pages and items of two tenants in one arena, while blocks go at random: what is read was put there, by whoever reads it.
+/// Pages and items of two tenants in one arena, while random blocks go. What a tenant reads is what it put there.
 #[test]
 fn pages_and_items_take_turns_and_keep_what_is_theirs() {
     for seed in 0..30 {
@@ -193,46 +195,49 @@ const PLACES: u32 = 240;
 fn take_turns(seed: u64) {
     let (store, _) = store(48, 1 + seed as usize % 2);
     let tenants = ["ann", "ben"].map(|name| tenant(&store, name, 100));
-    let clients: Vec<Client> = tenants
+    let clients: Vec<PoolClient> = tenants
         .into_iter()
         .flat_map(|tenant| [EPHEMERAL, KEEPING, PERSISTENT].map(|flags| (tenant, flags)))
-        .map(|(tenant, flags)| Client::new(&store, tenant, flags))
+        .map(|(tenant, flags)| PoolClient::new(&store, tenant, flags))
         .collect();
-    let mut luck = seed | 1 << 40;
+    let mut random = seed | 1 << 40;
     for step in 0..3000u32 {
-        luck ^= luck << 13;
-        luck ^= luck >> 7;
-        luck ^= luck << 17;
-        let n = (luck >> 50) as usize % clients.len();
-        let (client, place) = (&clients[n], (luck >> 20) as u32 % PLACES);
-        let told = |place: u32| (n as u64) << 40 | u64::from(place) << 24;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let n = (random >> 50) as usize % clients.len();
+        let (client, place) = (&clients[n], (random >> 20) as u32 % PLACES);
+        let content = |place: u32| (n as u64) << 40 | u64::from(place) << 24;
         let key = [n as u8, place as u8];
-        // For a while anything, then pages only leave, then items only come; blocks go all the time.
+        // For a while everything happens, then pages only leave, then items only come. Blocks go all the time.
         let lot = match (seed + u64::from(step / 60)) % 3 {
-            0 => luck % 128,
-            1 => 30 + luck % 42,
-            _ => 70 + luck % 57,
+            0 => random % 128,
+            1 => 30 + random % 42,
+            _ => 70 + random % 57,
         };
         match lot {
             0..=29 => (place..PLACES.min(place + 12)).for_each(|place| {
-                client.put(1, place, told(place) | u64::from(step));
+                client.put(1, place, content(place) | u64::from(step));
             }),
             30..=49 => assert!(client.flush(1, place)),
             50..=69 => {
                 let seen = client.get(1, place).map(|content| content >> 24 << 24);
-                assert!(seen.is_none_or(|seen| seen == told(place)), "{seed} {step}");
+                assert!(
+                    seen.is_none_or(|seen| seen == content(place)),
+                    "{seed} {step}"
+                );
             }
             70..=71 | 124..=126 => {
                 use ReleaseMode::{Fast, Ordered};
                 let release = Release {
-                    amount: Bytes((1 + (luck >> 12) % 3) * BLOCK as u64),
-                    mode: [Fast, Ordered][(luck >> 5) as usize % 2],
-                    tenant: Some(client.tenant).filter(|_| luck >> 10 & 3 > 0),
+                    amount: Bytes((1 + (random >> 12) % 3) * BLOCK as u64),
+                    mode: [Fast, Ordered][(random >> 5) as usize % 2],
+                    tenant: Some(client.tenant).filter(|_| random >> 10 & 3 > 0),
                 };
                 client.worker.release(release, NOW);
             }
             72..=109 => {
-                let value = key.repeat(100 + (luck >> 44) as usize % 4000);
+                let value = key.repeat(100 + (random >> 44) as usize % 4000);
                 put_item(&client.worker, client.tenant, &key, &value);
             }
             110..=123 => {
@@ -247,8 +252,8 @@ fn take_turns(seed: u64) {
     }
 }
 
-/// Items that are found, each of which tells whose it is.
-fn items_of(clients: &[Client]) -> u64 {
+/// The items that are found. Each names its tenant.
+fn items_of(clients: &[PoolClient]) -> u64 {
     let places = (0..PLACES as u8).flat_map(|place| (0..clients.len()).map(move |n| (n, place)));
     let found = places.filter_map(|(n, place)| {
         let value = item(&clients[n].worker, clients[n].tenant, &[n as u8, place])?;

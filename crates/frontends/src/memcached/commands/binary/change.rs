@@ -2,26 +2,26 @@
 
 use sublet_store::NewCas;
 
-use super::request::Request;
-use crate::memcached::events::Command;
+use super::request::BinaryRequest;
 use crate::memcached::map::Key;
-use crate::memcached::operate::{self, Counted, Delta, Seed};
-use crate::memcached::outcome::Ran;
-use crate::memcached::verbs::{Deleted, Direction};
-use crate::memcached::wire::packet::{Quiet, Status};
+use crate::memcached::operate::{self, CountOutcome, Delta, InitialNumber};
+use crate::memcached::outcome::RequestOutcome;
+use crate::memcached::verbs::{DeleteOutcome, Direction};
+use crate::memcached::watch_event::DeleteCommand;
+use crate::memcached::wire::packet::{Quiet, ResponseStatus};
 
-/// The expiration that says: do not begin a missing number.
+/// The expiration that means: do not create a missing number.
 const NO_SEED: u32 = 0xffff_ffff;
 
-/// Where the extras of a count lie.
+/// The offset of the amount in the extras of a count.
 const DELTA_AT: usize = 0;
 const INITIAL_AT: usize = 8;
 const EXPIRATION_AT: usize = 16;
 
-impl Request<'_> {
-    pub(super) fn count(&self, direction: Direction, out: &mut Vec<u8>) -> Ran {
+impl BinaryRequest<'_> {
+    pub(super) fn count(&self, direction: Direction, out: &mut Vec<u8>) -> RequestOutcome {
         let Some(key) = Key::new(self.packet.key()) else {
-            return self.fail(Status::InvalidArguments, out);
+            return self.fail(ResponseStatus::InvalidArguments, out);
         };
         let expiration = self.packet.extra_32(EXPIRATION_AT);
         let delta = Delta {
@@ -29,53 +29,57 @@ impl Request<'_> {
             direction,
             by: self.packet.extra_64(DELTA_AT),
             compare: self.packet.compare(),
-            seed: (expiration != NO_SEED).then(|| Seed {
+            initial: (expiration != NO_SEED).then(|| InitialNumber {
                 number: self.packet.extra_64(INITIAL_AT),
                 expiry: self.caller.expiry(expiration.into()),
             }),
             expiry: None,
             cas: match self.quiet {
                 Quiet::Yes => NewCas::Fresh,
-                Quiet::No => NewCas::Told,
+                Quiet::No => NewCas::Reported,
             },
             binary_key: false,
         };
         match operate::count(self.caller, &delta) {
-            Counted::To { number, cas, .. } | Counted::Seeded { number, cas, .. } => {
-                self.tell_number(number, cas, out)
-            }
-            Counted::Missing => self.fail(Status::NotFound, out),
-            Counted::Exists => self.fail(Status::Exists, out),
-            Counted::NotANumber => self.fail(Status::NotANumber, out),
-            Counted::NoMemory => self.fail(Status::OutOfMemory, out),
+            CountOutcome::Changed { number, cas, .. }
+            | CountOutcome::Created { number, cas, .. } => self.reply_number(number, cas, out),
+            CountOutcome::Missing => self.fail(ResponseStatus::NotFound, out),
+            CountOutcome::Exists => self.fail(ResponseStatus::Exists, out),
+            CountOutcome::NotANumber => self.fail(ResponseStatus::NotANumber, out),
+            CountOutcome::NoMemory => self.fail(ResponseStatus::OutOfMemory, out),
         }
     }
 
-    fn tell_number(&self, number: u64, cas: u64, out: &mut Vec<u8>) -> Ran {
+    fn reply_number(&self, number: u64, cas: u64, out: &mut Vec<u8>) -> RequestOutcome {
         if self.quiet == Quiet::No {
             let number = number.to_be_bytes();
             self.packet
-                .reply(0, 0, number.len(), self.caller.kept_cas(cas), out);
+                .reply(0, 0, number.len(), self.caller.stored_cas(cas), out);
             out.extend_from_slice(&number);
         }
-        Ran::Done { after: 0 }
+        RequestOutcome::Done { body: 0 }
     }
 
-    pub(super) fn delete(&self, out: &mut Vec<u8>) -> Ran {
+    pub(super) fn delete(&self, out: &mut Vec<u8>) -> RequestOutcome {
         let Some(key) = Key::new(self.packet.key()) else {
-            return self.fail(Status::InvalidArguments, out);
+            return self.fail(ResponseStatus::InvalidArguments, out);
         };
-        match operate::delete(self.caller, &key, self.packet.compare(), Command::Delete) {
-            Deleted::Done => self.succeed(out),
-            Deleted::NotFound => self.fail(Status::NotFound, out),
-            Deleted::Exists => self.fail(Status::Exists, out),
+        match operate::delete(
+            self.caller,
+            &key,
+            self.packet.compare(),
+            DeleteCommand::Delete,
+        ) {
+            DeleteOutcome::Done => self.succeed(out),
+            DeleteOutcome::NotFound => self.fail(ResponseStatus::NotFound, out),
+            DeleteOutcome::Exists => self.fail(ResponseStatus::Exists, out),
         }
     }
 
-    pub(super) fn flush(&self, out: &mut Vec<u8>) -> Ran {
+    pub(super) fn flush(&self, out: &mut Vec<u8>) -> RequestOutcome {
         self.caller.counters().cmd_flush.bump();
         if !self.caller.instance.settings.flush {
-            return self.fail(Status::AuthFailure, out);
+            return self.fail(ResponseStatus::AuthFailure, out);
         }
         let delay = match self.packet.extras_len() {
             0 => 0,

@@ -1,24 +1,24 @@
 //! get, touch and get-and-touch, with and without the key.
 
-use sublet_store::{Item, Reading};
+use sublet_store::{Item, ReadKind};
 
-use super::request::Request;
+use super::request::BinaryRequest;
 use crate::memcached::map::Key;
 use crate::memcached::operate;
-use crate::memcached::outcome::Ran;
-use crate::memcached::wire::packet::{Quiet, Shape, Status};
+use crate::memcached::outcome::RequestOutcome;
+use crate::memcached::wire::packet::{GetOptions, Quiet, ResponseStatus};
 
-/// Extras of a reply: the client flags.
+/// The length of a reply's extras, which are the client flags.
 const FLAGS: usize = 4;
 
-impl Request<'_> {
-    pub(super) fn get(&self, shape: Shape, out: &mut Vec<u8>) -> Ran {
+impl BinaryRequest<'_> {
+    pub(super) fn get(&self, shape: GetOptions, out: &mut Vec<u8>) -> RequestOutcome {
         let Some(key) = Key::new(self.packet.key()) else {
-            return self.fail(Status::InvalidArguments, out);
+            return self.fail(ResponseStatus::InvalidArguments, out);
         };
         let mark = out.len();
         let found = match shape.touches {
-            false => operate::read(self.caller, &key, Reading::Use, |item| {
+            false => operate::read(self.caller, &key, ReadKind::Use, |item| {
                 self.show(shape, item, out)
             }),
             true => {
@@ -33,22 +33,22 @@ impl Request<'_> {
             out.truncate(mark);
             self.miss(shape, out);
         }
-        Ran::Done { after: 0 }
+        RequestOutcome::Done { body: 0 }
     }
 
-    fn miss(&self, shape: Shape, out: &mut Vec<u8>) {
+    fn miss(&self, shape: GetOptions, out: &mut Vec<u8>) {
         match (self.quiet, shape.key) {
             (Quiet::Yes, _) => {}
             (Quiet::No, true) => self.packet.miss_with_key(out),
-            (Quiet::No, false) => self.packet.fail(Status::NotFound, out),
+            (Quiet::No, false) => self.packet.fail(ResponseStatus::NotFound, out),
         }
     }
 
-    fn show(&self, shape: Shape, item: &Item<'_>, out: &mut Vec<u8>) {
+    fn show(&self, shape: GetOptions, item: &Item<'_>, out: &mut Vec<u8>) {
         let key: &[u8] = if shape.key { item.key() } else { b"" };
         let value = if shape.value { item.value().len() } else { 0 };
         self.packet
-            .reply(FLAGS, key.len(), value, self.caller.cas_of(item), out);
+            .reply(FLAGS, key.len(), value, self.caller.item_cas(item), out);
         out.extend_from_slice(&item.flags().to_be_bytes());
         out.extend_from_slice(key);
         if shape.value {

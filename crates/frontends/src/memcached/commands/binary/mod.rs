@@ -1,4 +1,4 @@
-//! memcached's binary protocol: a head of 24 bytes, extras, a key, a value; replies of the same form.
+//! memcached's binary protocol. A request is a head of 24 bytes, extras, a key and a value. Replies have the same form.
 
 mod change;
 mod get;
@@ -9,55 +9,59 @@ mod store;
 
 use crate::memcached::caller::Caller;
 use crate::memcached::instance::VERSION;
-use crate::memcached::outcome::{After, Gate, Next, Ran};
-use crate::memcached::wire::packet::{Opcode, Packet, Status, Verb};
-use request::{Request, hang_up};
+use crate::memcached::outcome::{AuthGate, LoopAction, RequestBody, RequestOutcome};
+use crate::memcached::wire::packet::{BinaryCommand, Opcode, Packet, ResponseStatus};
+use request::{BinaryRequest, hang_up};
 
-/// Runs one request: its head, extras and key, and what follows them.
+/// Runs one request. `head` is its head with extras and key, and `after` is what follows them.
 pub(in crate::memcached) fn run(
     caller: Caller<'_>,
-    gate: Gate,
+    gate: AuthGate,
     head: &[u8],
-    after: After<'_>,
+    after: RequestBody<'_>,
     out: &mut Vec<u8>,
-) -> Ran {
+) -> RequestOutcome {
     let packet = Packet::parse(head);
-    if let Err(status) = packet.bounds() {
+    if let Err(status) = packet.check_lengths() {
         return hang_up(&packet, status, out);
     }
-    let Some(Opcode { verb, quiet }) = Opcode::of(packet.opcode) else {
-        packet.fail(Status::UnknownCommand, out);
-        return Ran::Swallow {
+    let Some(Opcode {
+        command: verb,
+        quiet,
+    }) = Opcode::of(packet.opcode)
+    else {
+        packet.fail(ResponseStatus::UnknownCommand, out);
+        return RequestOutcome::Swallow {
             body: packet.value_len(),
         };
     };
-    if gate == Gate::Shut && !sasl::is_open_to_all(verb) {
-        return hang_up(&packet, Status::AuthFailure, out);
+    if gate == AuthGate::Shut && !sasl::needs_no_login(verb) {
+        return hang_up(&packet, ResponseStatus::AuthFailure, out);
     }
     if !packet.key_fits() || !verb.fits(&packet) {
-        return hang_up(&packet, Status::InvalidArguments, out);
+        return hang_up(&packet, ResponseStatus::InvalidArguments, out);
     }
-    let request = Request {
+    let request = BinaryRequest {
         caller,
         packet: &packet,
         quiet,
     };
     match verb {
-        Verb::Get(shape) => request.get(shape, out),
-        Verb::Store(mode) => request.store(mode, after, out),
-        Verb::Join(mode) => request.join(mode, after, out),
-        Verb::Count(direction) => request.count(direction, out),
-        Verb::Delete => request.delete(out),
-        Verb::Flush => request.flush(out),
-        Verb::Stat => request.stat(after, out),
-        Verb::Noop => request.succeed(out),
-        Verb::Version => request.say(VERSION.as_bytes(), out),
-        Verb::Quit => {
+        BinaryCommand::Get(shape) => request.get(shape, out),
+        BinaryCommand::Store(mode) => request.store(mode, after, out),
+        BinaryCommand::Concatenate(mode) => request.concatenate(mode, after, out),
+        BinaryCommand::Count(direction) => request.count(direction, out),
+        BinaryCommand::Delete => request.delete(out),
+        BinaryCommand::Flush => request.flush(out),
+        BinaryCommand::Stat => request.stat(after, out),
+        BinaryCommand::Noop => request.succeed(out),
+        BinaryCommand::Version => request.reply_text(VERSION.as_bytes(), out),
+        BinaryCommand::Quit => {
             request.succeed(out);
-            Ran::Stop(Next::Close)
+            RequestOutcome::Stop(LoopAction::Close)
         }
-        Verb::SaslList => request.list_mechanisms(out),
-        Verb::SaslAuth => request.authenticate(after, out),
-        Verb::SaslStep => request.step(after, out),
+        BinaryCommand::SaslList => request.list_mechanisms(out),
+        BinaryCommand::SaslAuth => request.authenticate(after, out),
+        BinaryCommand::SaslStep => request.step(after, out),
     }
 }

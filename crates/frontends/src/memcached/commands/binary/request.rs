@@ -1,52 +1,56 @@
-//! One request of the binary protocol, and the replies that its commands share.
+//! A request of the binary protocol, and the replies that its commands share.
 
 use crate::memcached::caller::Caller;
-use crate::memcached::outcome::Ran;
-use crate::memcached::wire::packet::{Packet, Quiet, Status};
+use crate::memcached::outcome::RequestOutcome;
+use crate::memcached::wire::packet::{Packet, Quiet, ResponseStatus};
 
-/// One request, with whose it is and whether its success is told.
-pub(super) struct Request<'a> {
+/// One request with its caller, and whether its success gets a reply.
+pub(super) struct BinaryRequest<'a> {
     pub(super) caller: Caller<'a>,
     pub(super) packet: &'a Packet<'a>,
     pub(super) quiet: Quiet,
 }
 
-impl Request<'_> {
-    /// Replies with success and nothing else; says nothing where the client asked for silence.
-    pub(super) fn succeed(&self, out: &mut Vec<u8>) -> Ran {
+impl BinaryRequest<'_> {
+    /// Replies with success and nothing else. A quiet request gets no reply.
+    pub(super) fn succeed(&self, out: &mut Vec<u8>) -> RequestOutcome {
         self.succeed_with(0, out)
     }
 
-    /// The same with a cas unique.
-    pub(super) fn succeed_with(&self, cas: u64, out: &mut Vec<u8>) -> Ran {
+    /// Replies in the same way, with a cas unique.
+    pub(super) fn succeed_with(&self, cas: u64, out: &mut Vec<u8>) -> RequestOutcome {
         if self.quiet == Quiet::No {
             self.packet.reply(0, 0, 0, cas, out);
         }
-        Ran::Done { after: 0 }
+        RequestOutcome::Done { body: 0 }
     }
 
     /// Replies with an error.
-    pub(super) fn fail(&self, status: Status, out: &mut Vec<u8>) -> Ran {
+    pub(super) fn fail(&self, status: ResponseStatus, out: &mut Vec<u8>) -> RequestOutcome {
         self.packet.fail(status, out);
-        Ran::Done { after: 0 }
+        RequestOutcome::Done { body: 0 }
     }
 
     /// Replies with a text.
-    pub(super) fn say(&self, text: &[u8], out: &mut Vec<u8>) -> Ran {
+    pub(super) fn reply_text(&self, text: &[u8], out: &mut Vec<u8>) -> RequestOutcome {
         self.packet.reply(0, 0, text.len(), 0, out);
         out.extend_from_slice(text);
-        Ran::Done { after: 0 }
+        RequestOutcome::Done { body: 0 }
     }
 }
 
-/// The value behind a request's head, or what to do without it.
-pub(super) fn value<'a>(packet: &Packet<'_>, after: &'a [u8]) -> Result<&'a [u8], Ran> {
+/// Returns the value behind a request's head, or the outcome without it.
+pub(super) fn value<'a>(packet: &Packet<'_>, after: &'a [u8]) -> Result<&'a [u8], RequestOutcome> {
     let body = packet.value_len();
-    after.get(..body).ok_or(Ran::Awaits { body })
+    after.get(..body).ok_or(RequestOutcome::Awaits { body })
 }
 
 /// Replies with an error, then closes.
-pub(super) fn hang_up(packet: &Packet<'_>, status: Status, out: &mut Vec<u8>) -> Ran {
+pub(super) fn hang_up(
+    packet: &Packet<'_>,
+    status: ResponseStatus,
+    out: &mut Vec<u8>,
+) -> RequestOutcome {
     packet.fail(status, out);
-    Ran::Break
+    RequestOutcome::ProtocolError
 }

@@ -1,99 +1,107 @@
-//! SASL with the one mechanism that clients use here: PLAIN (RFC 4616).
+//! SASL with its only mechanism here, PLAIN (RFC 4616).
 
-use super::request::{Request, value};
-use crate::memcached::outcome::{After, Ran};
+use super::request::{BinaryRequest, value};
+use crate::memcached::outcome::{RequestBody, RequestOutcome};
 use crate::memcached::passwords::Login;
-use crate::memcached::wire::packet::{Status, Verb};
+use crate::memcached::wire::packet::{BinaryCommand, ResponseStatus};
 
 const MECHANISM: &[u8] = b"PLAIN";
 
-/// The longest name of a mechanism that is read.
+/// The longest name of a mechanism that is read, in bytes.
 const MECHANISM_MAX: usize = 32;
 
-/// The longest user and password that are read, bytes.
+/// The longest user and password that are read, in bytes.
 const TOKEN_MAX: usize = 16 << 10;
 
-/// Whether a client that has not shown who it is may ask this.
-pub(super) fn is_open_to_all(verb: Verb) -> bool {
+/// Returns whether a client may run this command before it authenticates.
+pub(super) fn needs_no_login(verb: BinaryCommand) -> bool {
     matches!(
         verb,
-        Verb::SaslList | Verb::SaslAuth | Verb::SaslStep | Verb::Version
+        BinaryCommand::SaslList
+            | BinaryCommand::SaslAuth
+            | BinaryCommand::SaslStep
+            | BinaryCommand::Version
     )
 }
 
-impl Request<'_> {
-    /// Whoever asks begins to log in anew, and is nobody until then.
-    pub(super) fn list_mechanisms(&self, out: &mut Vec<u8>) -> Ran {
+impl BinaryRequest<'_> {
+    /// Lists the mechanisms. A client that asks for them begins a new login and counts as unknown until then.
+    pub(super) fn list_mechanisms(&self, out: &mut Vec<u8>) -> RequestOutcome {
         if !self.caller.instance.settings.sasl {
-            return self.fail(Status::UnknownCommand, out);
+            return self.fail(ResponseStatus::UnknownCommand, out);
         }
-        self.say(MECHANISM, out);
-        Ran::Disown { body: 0 }
+        self.reply_text(MECHANISM, out);
+        RequestOutcome::Deauthenticated { body: 0 }
     }
 
-    pub(super) fn authenticate(&self, after: After<'_>, out: &mut Vec<u8>) -> Ran {
+    pub(super) fn authenticate(&self, after: RequestBody<'_>, out: &mut Vec<u8>) -> RequestOutcome {
         let body = self.packet.value_len();
         let refusal = match self.caller.instance.settings.sasl {
-            false => Some(Status::UnknownCommand),
-            true if self.packet.key().len() > MECHANISM_MAX => Some(Status::InvalidArguments),
-            true if body > TOKEN_MAX => Some(Status::OutOfMemory),
+            false => Some(ResponseStatus::UnknownCommand),
+            true if self.packet.key().len() > MECHANISM_MAX => {
+                Some(ResponseStatus::InvalidArguments)
+            }
+            true if body > TOKEN_MAX => Some(ResponseStatus::OutOfMemory),
             true => None,
         };
         match (refusal, after) {
-            (Some(Status::UnknownCommand), _) => self.swallow(Status::UnknownCommand, out),
-            (Some(status), _) => self.disown(status, out),
-            (None, After::NoMemory) => self.disown(Status::OutOfMemory, out),
-            (None, After::Input(after)) => match value(self.packet, after) {
+            (Some(ResponseStatus::UnknownCommand), _) => {
+                self.swallow(ResponseStatus::UnknownCommand, out)
+            }
+            (Some(status), _) => self.deauthenticate(status, out),
+            (None, RequestBody::NoMemory) => self.deauthenticate(ResponseStatus::OutOfMemory, out),
+            (None, RequestBody::Input(after)) => match value(self.packet, after) {
                 Err(awaits) => awaits,
-                Ok(token) => self.check(token, out),
+                Ok(token) => self.check_login(token, out),
             },
         }
     }
 
-    /// PLAIN has no second step.
-    pub(super) fn step(&self, after: After<'_>, out: &mut Vec<u8>) -> Ran {
+    /// Refuses a second step, because PLAIN has none.
+    pub(super) fn step(&self, after: RequestBody<'_>, out: &mut Vec<u8>) -> RequestOutcome {
         let _ = after;
         if !self.caller.instance.settings.sasl {
-            return self.swallow(Status::UnknownCommand, out);
+            return self.swallow(ResponseStatus::UnknownCommand, out);
         }
         self.caller.counters().auth_cmds.bump();
         self.caller.counters().auth_errors.bump();
-        self.disown(Status::AuthFailure, out)
+        self.deauthenticate(ResponseStatus::AuthFailure, out)
     }
 
-    fn swallow(&self, status: Status, out: &mut Vec<u8>) -> Ran {
+    fn swallow(&self, status: ResponseStatus, out: &mut Vec<u8>) -> RequestOutcome {
         self.packet.fail(status, out);
-        Ran::Swallow {
+        RequestOutcome::Swallow {
             body: self.packet.value_len(),
         }
     }
 
-    /// A login that failed: its client is nobody, also where somebody logged in before on this connection.
-    fn disown(&self, status: Status, out: &mut Vec<u8>) -> Ran {
+    /// Replies to a failed login. The client counts as unknown from now on, even if it logged in before on this
+    /// connection.
+    fn deauthenticate(&self, status: ResponseStatus, out: &mut Vec<u8>) -> RequestOutcome {
         self.packet.fail(status, out);
-        Ran::Disown {
+        RequestOutcome::Deauthenticated {
             body: self.packet.value_len(),
         }
     }
 
-    fn check(&self, token: &[u8], out: &mut Vec<u8>) -> Ran {
+    fn check_login(&self, token: &[u8], out: &mut Vec<u8>) -> RequestOutcome {
         self.caller.counters().auth_cmds.bump();
         let login = plain(token).filter(|_| self.packet.key() == MECHANISM);
-        match login.and_then(|login| self.caller.instance.admit(&login)) {
+        match login.and_then(|login| self.caller.instance.authenticate(&login)) {
             Some(tenant) => {
-                self.say(b"Authenticated", out);
-                let after = token.len();
-                Ran::Admit { after, tenant }
+                self.reply_text(b"Authenticated", out);
+                let body = token.len();
+                RequestOutcome::Authenticated { body, tenant }
             }
             None => {
                 self.caller.counters().auth_errors.bump();
-                self.disown(Status::AuthFailure, out)
+                self.deauthenticate(ResponseStatus::AuthFailure, out)
             }
         }
     }
 }
 
-/// `[authorization id] NUL user NUL password`.
+/// Parses `[authorization id] NUL user NUL password`.
 fn plain(token: &[u8]) -> Option<Login<'_>> {
     let mut parts = token.splitn(3, |&byte| byte == 0);
     let (acts_as, user, password) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,26 +1,26 @@
-//! stat: a packet for each figure.
+//! stat: a packet per figure.
 
-use super::super::stats::{self, Group};
-use super::request::{Request, value};
-use crate::memcached::operate::listing::{Form, Listing};
-use crate::memcached::operate::sizes::Sizes;
-use crate::memcached::outcome::{After, Ran};
-use crate::memcached::wire::packet::{Packet, Status};
-use crate::memcached::wire::rows::Rows;
+use super::super::stats::{self, StatsGroup};
+use super::request::{BinaryRequest, value};
+use crate::memcached::operate::listing::{Listing, ListingKind};
+use crate::memcached::operate::sizes::SizeHistogram;
+use crate::memcached::outcome::{RequestBody, RequestOutcome};
+use crate::memcached::wire::packet::{Packet, ResponseStatus};
+use crate::memcached::wire::stat_writer::StatWriter;
 
-impl Request<'_> {
-    pub(super) fn stat(&self, after: After<'_>, out: &mut Vec<u8>) -> Ran {
-        let After::Input(after) = after else {
-            self.packet.fail(Status::OutOfMemory, out);
-            return Ran::Swallow {
+impl BinaryRequest<'_> {
+    pub(super) fn stat(&self, after: RequestBody<'_>, out: &mut Vec<u8>) -> RequestOutcome {
+        let RequestBody::Input(after) = after else {
+            self.packet.fail(ResponseStatus::OutOfMemory, out);
+            return RequestOutcome::Swallow {
                 body: self.packet.value_len(),
             };
         };
         if let Err(awaits) = value(self.packet, after) {
             return awaits;
         }
-        let done = Ran::Done {
-            after: self.packet.value_len(),
+        let done = RequestOutcome::Done {
+            body: self.packet.value_len(),
         };
         let instance = self.caller.instance;
         match self.packet.key() {
@@ -28,18 +28,18 @@ impl Request<'_> {
             b"detail on" => instance.prefixes.collect(),
             b"detail off" => instance.prefixes.stop(),
             b"detail dump" => self.detail(out),
-            name => match Group::named(name) {
-                Some(Group::Sizes) if instance.settings.track_sizes => return self.sizes(),
+            name => match StatsGroup::named(name) {
+                Some(StatsGroup::Sizes) if instance.settings.track_sizes => return self.sizes(),
                 Some(group) => stats::write(
                     self.caller,
                     group,
-                    &mut Figures {
+                    &mut StatPackets {
                         packet: self.packet,
                         out,
                     },
                 ),
                 None => {
-                    self.packet.fail(Status::NotFound, out);
+                    self.packet.fail(ResponseStatus::NotFound, out);
                     return done;
                 }
             },
@@ -48,23 +48,26 @@ impl Request<'_> {
         done
     }
 
-    fn sizes(&self) -> Ran {
-        let packet = self.packet.bare();
-        let tell = move |sizes: &Sizes, out: &mut Vec<u8>| {
+    fn sizes(&self) -> RequestOutcome {
+        let packet = self.packet.head_only();
+        let reply_sizes = move |sizes: &SizeHistogram, out: &mut Vec<u8>| {
             let packet = &packet;
-            sizes.write(&mut Figures { packet, out });
+            sizes.write(&mut StatPackets { packet, out });
             packet.reply(0, 0, 0, 0, out);
         };
-        Ran::List {
-            after: self.packet.value_len(),
-            listing: Box::new(Listing::new(Form::Sizes(Sizes::default(), Box::new(tell)))),
+        RequestOutcome::List {
+            body: self.packet.value_len(),
+            listing: Box::new(Listing::new(ListingKind::Sizes(
+                SizeHistogram::default(),
+                Box::new(reply_sizes),
+            ))),
         }
     }
 
     fn detail(&self, out: &mut Vec<u8>) {
         let mut dump = Vec::new();
         self.caller.instance.prefixes.dump(&mut dump);
-        Figures {
+        StatPackets {
             packet: self.packet,
             out,
         }
@@ -72,13 +75,13 @@ impl Request<'_> {
     }
 }
 
-/// Figures as packets.
-struct Figures<'a> {
+/// Writes figures as packets.
+struct StatPackets<'a> {
     packet: &'a Packet<'a>,
     out: &'a mut Vec<u8>,
 }
 
-impl Figures<'_> {
+impl StatPackets<'_> {
     fn packet_of(&mut self, name: &[u8], value: &[u8]) {
         self.packet.reply(0, name.len(), value.len(), 0, self.out);
         self.out.extend_from_slice(name);
@@ -86,8 +89,8 @@ impl Figures<'_> {
     }
 }
 
-impl Rows for Figures<'_> {
-    fn row(&mut self, name: &str, value: &str) {
+impl StatWriter for StatPackets<'_> {
+    fn write_stat(&mut self, name: &str, value: &str) {
         self.packet_of(name.as_bytes(), value.as_bytes());
     }
 }

@@ -1,22 +1,26 @@
-//! ma: count up or down.
+//! ma: counts up or down.
 
-use super::super::reply::{NO_MEMORY, NOT_A_NUMBER, say};
-use super::ends::{Ends, end_of_made};
-use super::reply::{echo, echo_all, refuse, show};
+use super::super::reply::{NO_MEMORY, NOT_A_NUMBER, reply_line};
+use super::expiry::{ExpiryTracker, expiry_of_created};
+use super::reply::{echo, echo_all, refuse, write_flag};
 use crate::memcached::caller::Caller;
 use crate::memcached::numbers;
-use crate::memcached::operate::{self, Counted, Delta, Seed};
-use crate::memcached::outcome::Ran;
+use crate::memcached::operate::{self, CountOutcome, Delta, InitialNumber};
+use crate::memcached::outcome::RequestOutcome;
 use crate::memcached::verbs::Direction;
-use crate::memcached::wire::flags::{Flags, Malformed};
+use crate::memcached::wire::flags::{MalformedRequest, MetaFlags};
 use crate::memcached::wire::words::Words;
 
-/// Answers ma.
-pub(in crate::memcached) fn run(caller: Caller<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+/// Runs ma.
+pub(in crate::memcached) fn run(
+    caller: Caller<'_>,
+    words: Words<'_>,
+    out: &mut Vec<u8>,
+) -> RequestOutcome {
     if words.clone().next().is_none() {
-        return refuse(out, Malformed::Format);
+        return refuse(out, MalformedRequest::Format);
     }
-    let parsed = Flags::of(words).map_err(generally);
+    let parsed = MetaFlags::of(words).map_err(generalized);
     let (flags, direction) = match parsed.and_then(|flags| Ok((direction(&flags)?, flags))) {
         Ok((direction, flags)) => (flags, direction),
         Err(why) => return refuse(out, why),
@@ -24,70 +28,84 @@ pub(in crate::memcached) fn run(caller: Caller<'_>, words: Words<'_>, out: &mut 
     caller.counters().cmd_meta.bump();
     let counted = operate::count(caller, &delta(caller, &flags, direction));
     let code = match counted {
-        Counted::To { .. } | Counted::Seeded { .. } if flags.quiet => {
-            return Ran::Done { after: 0 };
+        CountOutcome::Changed { .. } | CountOutcome::Created { .. } if flags.quiet => {
+            return RequestOutcome::Done { body: 0 };
         }
-        Counted::To {
+        CountOutcome::Changed {
             number,
             cas,
             old_expiry,
         } => {
-            return reply(caller, &flags, number, cas, Ends::of_old(old_expiry), out);
+            return reply(
+                caller,
+                &flags,
+                number,
+                cas,
+                ExpiryTracker::of_existing(old_expiry),
+                out,
+            );
         }
-        Counted::Seeded { number, cas } => {
-            return reply(caller, &flags, number, cas, Ends::of_made(), out);
+        CountOutcome::Created { number, cas } => {
+            return reply(
+                caller,
+                &flags,
+                number,
+                cas,
+                ExpiryTracker::of_created(),
+                out,
+            );
         }
-        Counted::NotANumber => return say(out, NOT_A_NUMBER),
-        Counted::NoMemory => return say(out, NO_MEMORY),
-        Counted::Missing => b"NF",
-        Counted::Exists => b"EX",
+        CountOutcome::NotANumber => return reply_line(out, NOT_A_NUMBER),
+        CountOutcome::NoMemory => return reply_line(out, NO_MEMORY),
+        CountOutcome::Missing => b"NF",
+        CountOutcome::Exists => b"EX",
     };
     out.extend_from_slice(code);
     echo_all(out, &flags);
-    Ran::Done { after: 0 }
+    RequestOutcome::Done { body: 0 }
 }
 
-/// ma says less exactly what is wrong with a flag.
-fn generally(why: Malformed) -> Malformed {
+/// Makes the error more general, because ma reports errors of flags less exactly.
+fn generalized(why: MalformedRequest) -> MalformedRequest {
     match why {
-        Malformed::OpaqueTooLong => why,
-        _ => Malformed::FlagsOfCount,
+        MalformedRequest::OpaqueTooLong => why,
+        _ => MalformedRequest::FlagsOfCount,
     }
 }
 
-fn direction(flags: &Flags<'_>) -> Result<Direction, Malformed> {
+fn direction(flags: &MetaFlags<'_>) -> Result<Direction, MalformedRequest> {
     match flags.mode {
         None | Some(b'I' | b'+') => Ok(Direction::Up),
         Some(b'D' | b'-') => Ok(Direction::Down),
-        Some(_) => Err(Malformed::CountMode),
+        Some(_) => Err(MalformedRequest::CountMode),
     }
 }
 
-fn delta<'a>(caller: Caller<'_>, flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
+fn delta<'a>(caller: Caller<'_>, flags: &MetaFlags<'a>, direction: Direction) -> Delta<'a> {
     Delta {
         key: flags.key.clone(),
         direction,
         by: flags.delta,
         compare: flags.compare,
-        seed: flags.vivify.map(|_| Seed {
+        initial: flags.vivify.map(|_| InitialNumber {
             number: flags.initial,
-            expiry: end_of_made(caller, flags),
+            expiry: expiry_of_created(caller, flags),
         }),
-        expiry: caller.end_of(flags.expiry),
+        expiry: caller.optional_expiry(flags.expiry),
         cas: flags.new_cas(),
         binary_key: flags.binary_key,
     }
 }
 
-/// Shows the number.
+/// Replies with the number.
 fn reply(
     caller: Caller<'_>,
-    flags: &Flags<'_>,
+    flags: &MetaFlags<'_>,
     number: u64,
     cas: u64,
-    mut ends: Ends,
+    mut expiry: ExpiryTracker,
     out: &mut Vec<u8>,
-) -> Ran {
+) -> RequestOutcome {
     let mut digits = itoa::Buffer::new();
     let number = digits.format(number).as_bytes();
     if flags.value {
@@ -96,12 +114,12 @@ fn reply(
     } else {
         out.extend_from_slice(b"HD");
     }
-    for flag in flags.returned() {
-        ends.pass(caller, flags, flag[0]);
+    for flag in flags.in_request_order() {
+        expiry.apply_flag(caller, flags, flag[0]);
         match flag[0] {
-            b't' => show(out, b't', numbers::ttl(caller.tenancy.now(), ends.now)),
-            b'c' => show(out, b'c', caller.kept_cas(cas)),
-            _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
+            b't' => write_flag(out, b't', numbers::ttl(caller.tenancy.now(), expiry.now)),
+            b'c' => write_flag(out, b'c', caller.stored_cas(cas)),
+            _ => echo(out, flag, flags.key.bytes(), flags.key_form()),
         }
     }
     out.extend_from_slice(b"\r\n");
@@ -109,5 +127,5 @@ fn reply(
         out.extend_from_slice(number);
         out.extend_from_slice(b"\r\n");
     }
-    Ran::Done { after: 0 }
+    RequestOutcome::Done { body: 0 }
 }

@@ -1,81 +1,87 @@
-//! md: delete, or mark stale, or empty.
+//! md: deletes an item, marks it stale, or empties it.
 
-use sublet_store::{Entry, Marks, NewCas, Refused};
+use sublet_store::{Entry, ItemRefused, Marks, NewCas};
 use sublet_types::Expiry;
 
-use super::super::reply::{NO_MEMORY, say};
+use super::super::reply::{NO_MEMORY, reply_line};
 use super::reply::{echo_all, refuse};
 use crate::memcached::caller::Caller;
-use crate::memcached::events::{Command, Event};
 use crate::memcached::numbers;
-use crate::memcached::operate::{self, Compared};
-use crate::memcached::outcome::Ran;
-use crate::memcached::verbs::{Deleted, Mode};
-use crate::memcached::wire::flags::Flags;
+use crate::memcached::operate::{self, CasOrdering};
+use crate::memcached::outcome::RequestOutcome;
+use crate::memcached::verbs::{DeleteOutcome, StoreMode};
+use crate::memcached::watch_event::{DeleteCommand, WatchEvent};
+use crate::memcached::wire::flags::MetaFlags;
 use crate::memcached::wire::words::Words;
 
-/// Answers md.
-pub(in crate::memcached) fn run(caller: Caller<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let flags = match Flags::of(words) {
+/// Runs md.
+pub(in crate::memcached) fn run(
+    caller: Caller<'_>,
+    words: Words<'_>,
+    out: &mut Vec<u8>,
+) -> RequestOutcome {
+    let flags = match MetaFlags::of(words) {
         Ok(flags) => flags,
         Err(why) => return refuse(out, why),
     };
     caller.counters().cmd_meta.bump();
     let deleted = match flags.invalidate || flags.empty {
-        true => alter(caller, &flags),
+        true => invalidate_or_empty(caller, &flags),
         false => Ok(operate::delete(
             caller,
             &flags.key,
             flags.compare,
-            Command::MetaDelete,
+            DeleteCommand::MetaDelete,
         )),
     };
     let code = match deleted {
-        Ok(Deleted::Done) if flags.quiet => return Ran::Done { after: 0 },
-        Ok(Deleted::Done) => b"HD",
-        Ok(Deleted::NotFound) => b"NF",
-        Ok(Deleted::Exists) => b"EX",
-        Err(_) => return say(out, NO_MEMORY),
+        Ok(DeleteOutcome::Done) if flags.quiet => return RequestOutcome::Done { body: 0 },
+        Ok(DeleteOutcome::Done) => b"HD",
+        Ok(DeleteOutcome::NotFound) => b"NF",
+        Ok(DeleteOutcome::Exists) => b"EX",
+        Err(_) => return reply_line(out, NO_MEMORY),
     };
     out.extend_from_slice(code);
     echo_all(out, &flags);
-    Ran::Done { after: 0 }
+    RequestOutcome::Done { body: 0 }
 }
 
-/// Keeps the item, but stale or without its value.
-fn alter(caller: Caller<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
-    let cas_kept = caller.instance.settings.cas;
-    let end = caller.end_of(flags.expiry);
+/// Keeps the item, but marks it stale or removes its value.
+fn invalidate_or_empty(
+    caller: Caller<'_>,
+    flags: &MetaFlags<'_>,
+) -> Result<DeleteOutcome, ItemRefused> {
+    let end = caller.optional_expiry(flags.expiry);
     let mut size = 0;
-    let (worker, tenant, now) = caller.tenancy.acting();
+    let (worker, tenant, now) = caller.tenancy.worker_tenant_now();
     let altered = worker.update(tenant, flags.key.bytes(), now, |entry| {
         let Some(item) = entry.current() else {
-            return Deleted::NotFound;
+            return DeleteOutcome::NotFound;
         };
         size = item.value().len();
-        let differs = |cas| operate::compare(item, cas, cas_kept) != Compared::Same;
+        let differs = |cas| operate::compare_cas(caller, item, cas) != CasOrdering::Same;
         if flags.compare.is_some_and(differs) {
-            return Deleted::Exists;
+            return DeleteOutcome::Exists;
         }
         rewrite(entry, flags, end);
-        Deleted::Done
+        DeleteOutcome::Done
     })?;
-    if altered == Deleted::Done && flags.empty {
-        caller.instance.observed(caller.peer, || Event::Written {
+    if altered == DeleteOutcome::Done && flags.empty {
+        caller.instance.emit(caller.peer, || WatchEvent::Written {
             key: flags.key.bytes(),
-            mode: Mode::Set,
+            mode: StoreMode::Set,
             ttl: numbers::ttl(caller.tenancy.now(), end.unwrap_or(Expiry::Never)),
             size: 0,
         });
     }
-    // What is only marked stale was not deleted.
-    if altered != Deleted::Done || !flags.invalidate {
-        operate::count_deleted(caller, &flags.key, altered, size, Command::MetaDelete);
+    // An item that is only marked stale was not deleted.
+    if altered != DeleteOutcome::Done || !flags.invalidate {
+        operate::count_deleted(caller, &flags.key, altered, size, DeleteCommand::MetaDelete);
     }
     Ok(altered)
 }
 
-fn rewrite(entry: &mut Entry<'_>, flags: &Flags<'_>, end: Option<Expiry>) {
+fn rewrite(entry: &mut Entry<'_>, flags: &MetaFlags<'_>, end: Option<Expiry>) {
     operate::rewrite(entry, |new| {
         if flags.empty {
             let binary_key = new.marks.binary_key;

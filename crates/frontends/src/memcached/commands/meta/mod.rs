@@ -1,6 +1,6 @@
-//! memcached's meta protocol: two letters, a key, and flags that say what is done and what is shown.
+//! memcached's meta protocol. A request is two letters, a key, and flags that say what to do and what to show.
 
-mod ends;
+mod expiry;
 pub(super) mod ma;
 pub(super) mod md;
 pub(super) mod me;

@@ -1,31 +1,31 @@
-//! `stats conns`: who is connected.
+//! `stats conns`: the open connections and listeners.
 
 use crate::memcached::caller::Caller;
-use crate::memcached::connections::Doing;
-use crate::memcached::wire::rows::{Rows, put};
+use crate::memcached::connections::ConnectionState;
+use crate::memcached::wire::stat_writer::{StatWriter, write_one};
 
-pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+pub(super) fn write(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let now = caller.tenancy.clock().now();
     for peer in caller.instance.connections.all() {
         let fd = peer.fd;
-        put(rows, &format!("{fd}:addr"), &peer.address);
+        write_one(writer, &format!("{fd}:addr"), &peer.address);
         if let Some(listener) = &peer.listener {
-            put(rows, &format!("{fd}:listen_addr"), listener);
+            write_one(writer, &format!("{fd}:listen_addr"), listener);
         }
-        put(rows, &format!("{fd}:state"), state(peer.doing()));
+        write_one(writer, &format!("{fd}:state"), state(peer.state()));
         let idle = now.0.saturating_sub(peer.last_request().0);
-        put(rows, &format!("{fd}:secs_since_last_cmd"), idle);
+        write_one(writer, &format!("{fd}:secs_since_last_cmd"), idle);
     }
 }
 
-fn state(doing: Doing) -> &'static str {
+fn state(doing: ConnectionState) -> &'static str {
     match doing {
-        Doing::Listening => "conn_listening",
-        Doing::Reading => "conn_read",
-        Doing::Running => "conn_parse_cmd",
-        Doing::AwaitingValue => "conn_nread",
-        Doing::Swallowing => "conn_swallow",
-        Doing::Writing => "conn_mwrite",
-        Doing::Watching => "conn_watch",
+        ConnectionState::Listening => "conn_listening",
+        ConnectionState::Reading => "conn_read",
+        ConnectionState::Running => "conn_parse_cmd",
+        ConnectionState::AwaitingValue => "conn_nread",
+        ConnectionState::Swallowing => "conn_swallow",
+        ConnectionState::Writing => "conn_mwrite",
+        ConnectionState::Watching => "conn_watch",
     }
 }

@@ -1,15 +1,15 @@
-//! `stats`: what the server did.
+//! `stats`: what the instance did.
 
-use crate::figures::Figure;
+use crate::figures::AtomicFigure;
 
 use crate::memcached::caller::Caller;
 use crate::memcached::instance::VERSION;
 use crate::memcached::settings::TlsSettings;
-use crate::memcached::wire::rows::{Rows, put, write_all};
+use crate::memcached::wire::stat_writer::{StatWriter, write_all, write_one};
 
-/// What memcached counts of parts that are not built here: its slabs, lists, crawler and buffers. Always zero, and there because
-/// programs look for it.
-const NOT_HERE: [&str; 25] = [
+/// Figures of parts of memcached that do not exist here: its slabs, lists, crawler and buffers. They are always zero,
+/// and exist because programs look for them.
+const ALWAYS_ZERO: [&str; 25] = [
     "connection_structures",
     "response_obj_oom",
     "response_obj_count",
@@ -37,44 +37,44 @@ const NOT_HERE: [&str; 25] = [
     "direct_reclaims",
 ];
 
-pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
-    process(caller, rows);
-    connections(caller, rows);
-    requests(caller, rows);
-    memory(caller, rows);
-    watchers(caller, rows);
-    write_all(rows, "", &NOT_HERE.map(|name| (name, 0)));
-    put(rows, "slab_reassign_last_busy_status", "none");
+pub(super) fn write(caller: Caller<'_>, writer: &mut dyn StatWriter) {
+    process(caller, writer);
+    connections(caller, writer);
+    requests(caller, writer);
+    memory(caller, writer);
+    watchers(caller, writer);
+    write_all(writer, "", &ALWAYS_ZERO.map(|name| (name, 0)));
+    write_one(writer, "slab_reassign_last_busy_status", "none");
     if caller.instance.settings.tls.is_some() {
-        tls(caller, rows);
+        tls(caller, writer);
     }
 }
 
-fn process(caller: Caller<'_>, rows: &mut dyn Rows) {
+fn process(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let clock = caller.tenancy.clock();
-    let cpu = caller.instance.host.cpu_time();
-    put(rows, "pid", std::process::id());
-    put(rows, "uptime", clock.uptime_secs());
-    put(rows, "time", clock.unix(clock.now()));
-    put(rows, "version", VERSION);
-    put(rows, "pointer_size", usize::BITS);
-    put(rows, "rusage_user", seconds(cpu.user_micros));
-    put(rows, "rusage_system", seconds(cpu.system_micros));
-    put(rows, "threads", caller.instance.settings.threads);
+    let cpu = caller.instance.process.cpu_time();
+    write_one(writer, "pid", std::process::id());
+    write_one(writer, "uptime", clock.uptime_secs());
+    write_one(writer, "time", clock.unix(clock.now()));
+    write_one(writer, "version", VERSION);
+    write_one(writer, "pointer_size", usize::BITS);
+    write_one(writer, "rusage_user", seconds(cpu.user_micros));
+    write_one(writer, "rusage_system", seconds(cpu.system_micros));
+    write_one(writer, "threads", caller.instance.settings.threads);
 }
 
 fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-fn connections(caller: Caller<'_>, rows: &mut dyn Rows) {
+fn connections(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let figures = &caller.instance.figures;
-    let zero = caller.instance.zero(caller.tenancy.tenant());
+    let zero = caller.instance.baseline(caller.tenancy.tenant());
     let current = figures.curr_connections.get();
     let max = caller.instance.settings.connections_max as u64;
-    let since = |figure: &Figure, zero: u64| figure.get().saturating_sub(zero);
+    let since = |figure: &AtomicFigure, zero: u64| figure.get().saturating_sub(zero);
     write_all(
-        rows,
+        writer,
         "",
         &[
             ("max_connections", max),
@@ -101,16 +101,16 @@ fn connections(caller: Caller<'_>, rows: &mut dyn Rows) {
     );
 }
 
-fn requests(caller: Caller<'_>, rows: &mut dyn Rows) {
+fn requests(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let counters = caller.tenancy.ledger().since_reset(caller.tenancy.tenant());
-    write_all(rows, "", &counters.named());
+    write_all(writer, "", &counters.named());
 }
 
-fn memory(caller: Caller<'_>, rows: &mut dyn Rows) {
+fn memory(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let figures = caller.figures();
-    let zero = caller.instance.zero(caller.tenancy.tenant());
+    let zero = caller.instance.baseline(caller.tenancy.tenant());
     write_all(
-        rows,
+        writer,
         "",
         &[
             ("limit_maxbytes", caller.memory_limit().0),
@@ -136,15 +136,15 @@ fn memory(caller: Caller<'_>, rows: &mut dyn Rows) {
                     .expired_unfetched
                     .saturating_sub(zero.expired_unfetched),
             ),
-            ("read_buf_bytes", caller.instance.memory.taken() as u64),
+            ("read_buf_bytes", caller.instance.memory.reserved() as u64),
         ],
     );
 }
 
-fn watchers(caller: Caller<'_>, rows: &mut dyn Rows) {
+fn watchers(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let watchers = &caller.instance.watchers;
     write_all(
-        rows,
+        writer,
         "",
         &[
             ("log_watchers", watchers.count() as u64),
@@ -155,17 +155,17 @@ fn watchers(caller: Caller<'_>, rows: &mut dyn Rows) {
     );
 }
 
-fn tls(caller: Caller<'_>, rows: &mut dyn Rows) {
+fn tls(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let clock = caller.tenancy.clock();
     let figures = &caller.instance.figures;
     let read = figures.ssl_certs_read_unix.get();
     let resumes = |tls: &TlsSettings| tls.resumes;
     if caller.instance.settings.tls.as_ref().is_some_and(resumes) {
-        let made = figures.ssl_new_sessions.get();
-        write_all(rows, "", &[("ssl_new_sessions", made)]);
+        let new_sessions = figures.ssl_new_sessions.get();
+        write_all(writer, "", &[("ssl_new_sessions", new_sessions)]);
     }
     write_all(
-        rows,
+        writer,
         "",
         &[
             ("ssl_handshake_errors", figures.ssl_handshake_errors.get()),

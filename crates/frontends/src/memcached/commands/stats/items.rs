@@ -1,22 +1,22 @@
-//! `stats items`: the items of the one class.
+//! `stats items`: the items of the only class.
 
 use crate::memcached::caller::Caller;
-use crate::memcached::wire::rows::{CLASS, Rows, write_all};
+use crate::memcached::wire::stat_writer::{CLASS, StatWriter, write_all};
 
-pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+pub(super) fn write(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let figures = caller.figures();
     if figures.items == 0 {
         return;
     }
     let tenant = caller.tenancy.tenant();
-    let zero = caller.instance.zero(tenant);
+    let baseline = caller.instance.baseline(tenant);
     let counters = caller.tenancy.ledger().since_reset(tenant);
     let since = u64::saturating_sub;
     let now = caller.tenancy.now();
     let oldest = caller.oldest_item();
     let age = oldest.map_or(0, |oldest| now.0.saturating_sub(oldest.0));
     write_all(
-        rows,
+        writer,
         &format!("items:{CLASS}:"),
         &[
             ("number", figures.items),
@@ -28,17 +28,17 @@ pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
             ("age_warm", 0),
             ("age", age.into()),
             ("mem_requested", figures.used.0),
-            ("evicted", since(figures.evictions, zero.evictions)),
+            ("evicted", since(figures.evictions, baseline.evictions)),
             (
                 "evicted_unfetched",
-                since(figures.evicted_unfetched, zero.evicted_unfetched),
+                since(figures.evicted_unfetched, baseline.evicted_unfetched),
             ),
             ("outofmemory", counters.store_no_memory.get()),
             ("tailrepairs", 0),
-            ("reclaimed", since(figures.reclaimed, zero.reclaimed)),
+            ("reclaimed", since(figures.reclaimed, baseline.reclaimed)),
             (
                 "expired_unfetched",
-                since(figures.expired_unfetched, zero.expired_unfetched),
+                since(figures.expired_unfetched, baseline.expired_unfetched),
             ),
             ("crawler_reclaimed", counters.crawler_reclaimed.get()),
             ("crawler_items_checked", 0),

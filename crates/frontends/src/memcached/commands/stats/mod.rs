@@ -1,4 +1,4 @@
-//! Figures under the names that memcached's clients and exporters read; this tenant's alone.
+//! Figures of one tenant, under the names that memcached's clients and exporters read.
 
 mod conns;
 mod general;
@@ -7,11 +7,11 @@ mod settings;
 mod slabs;
 
 use crate::memcached::caller::Caller;
-use crate::memcached::wire::rows::{Rows, put};
+use crate::memcached::wire::stat_writer::{StatWriter, write_one};
 
-/// Figures that are asked for together.
+/// A group of figures that one command requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum StatsGroup {
     General,
     Settings,
     Items,
@@ -20,35 +20,36 @@ pub(super) enum Group {
     Conns,
 }
 
-impl Group {
-    /// The group of this name; the general one has none.
-    pub(super) fn named(name: &[u8]) -> Option<Group> {
+impl StatsGroup {
+    /// Returns the group of this name. The general group has none.
+    pub(super) fn named(name: &[u8]) -> Option<StatsGroup> {
         Some(match name {
-            b"" => Group::General,
-            b"settings" => Group::Settings,
-            b"items" => Group::Items,
-            b"slabs" => Group::Slabs,
-            b"sizes" => Group::Sizes,
-            b"conns" => Group::Conns,
+            b"" => StatsGroup::General,
+            b"settings" => StatsGroup::Settings,
+            b"items" => StatsGroup::Items,
+            b"slabs" => StatsGroup::Slabs,
+            b"sizes" => StatsGroup::Sizes,
+            b"conns" => StatsGroup::Conns,
             _ => return None,
         })
     }
 }
 
-/// Writes the figures of a group. The sizes of all items, where they are counted, are a
-/// [`Listing`](crate::memcached::operate::listing::Listing) of their own.
-pub(super) fn write(caller: Caller<'_>, group: Group, rows: &mut dyn Rows) {
+/// Writes the figures of a group. If the sizes of all items are counted, that is a
+/// [`Listing`](crate::memcached::operate::listing::Listing) of its own.
+pub(super) fn write(caller: Caller<'_>, group: StatsGroup, writer: &mut dyn StatWriter) {
     match group {
-        Group::General => general::write(caller, rows),
-        Group::Settings => settings::write(caller, rows),
-        Group::Items => items::write(caller, rows),
-        Group::Slabs => slabs::write(caller, rows),
-        Group::Sizes => write_sizes_disabled(rows),
-        Group::Conns => conns::write(caller, rows),
+        StatsGroup::General => general::write(caller, writer),
+        StatsGroup::Settings => settings::write(caller, writer),
+        StatsGroup::Items => items::write(caller, writer),
+        StatsGroup::Slabs => slabs::write(caller, writer),
+        StatsGroup::Sizes => write_sizes_disabled(writer),
+        StatsGroup::Conns => conns::write(caller, writer),
     }
 }
 
-/// Looking at every item is offered only where it was asked for at the start (`-o track_sizes`).
-fn write_sizes_disabled(rows: &mut dyn Rows) {
-    put(rows, "sizes_status", "disabled");
+/// Replies that sizes are not counted. The instance scans every item only if that was enabled at the start
+/// (`-o track_sizes`).
+fn write_sizes_disabled(writer: &mut dyn StatWriter) {
+    write_one(writer, "sizes_status", "disabled");
 }

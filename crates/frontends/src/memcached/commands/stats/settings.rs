@@ -1,87 +1,91 @@
-//! `stats settings`: how the server behaves.
+//! `stats settings`: the settings of the instance.
 
 use std::path::Path;
 
 use crate::memcached::caller::Caller;
 use crate::memcached::settings::{
-    ClientCertificate, Crawler, Protocol, Settings, TlsSettings, TlsVersion,
+    ClientCertificateDemand, Crawler, Protocol, Settings, TlsSettings, TlsVersion,
 };
 use crate::memcached::watch::WATCH_BYTES_MAX;
-use crate::memcached::wire::rows::{Rows, put, yes_no};
+use crate::memcached::wire::stat_writer::{StatWriter, YesNo, write_one};
 
-pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+pub(super) fn write(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let settings = &caller.instance.settings;
-    put(rows, "maxbytes", caller.memory_limit().0);
-    listening(settings, rows);
-    put(rows, "verbosity", caller.instance.verbosity());
-    put(rows, "oldest", 0);
-    behaviour(settings, rows);
-    put(
-        rows,
+    write_one(writer, "maxbytes", caller.memory_limit().0);
+    listening(settings, writer);
+    write_one(writer, "verbosity", caller.instance.verbosity());
+    write_one(writer, "oldest", 0);
+    behaviour(settings, writer);
+    write_one(
+        writer,
         "detail_enabled",
-        yes_no(caller.instance.prefixes.collects()),
+        YesNo(caller.instance.prefixes.collects()),
     );
-    put(
-        rows,
+    write_one(
+        writer,
         "lru_crawler",
-        yes_no(caller.instance.crawler() == Crawler::On),
+        YesNo(caller.instance.crawler() == Crawler::On),
     );
-    put(rows, "watcher_logbuf_size", WATCH_BYTES_MAX);
-    without_meaning(rows);
+    write_one(writer, "watcher_logbuf_size", WATCH_BYTES_MAX);
+    without_meaning(writer);
     match &settings.tls {
-        Some(tls) => speaking_tls(settings, tls, rows),
-        None => put(rows, "ssl_enabled", "no"),
+        Some(tls) => speaking_tls(settings, tls, writer),
+        None => write_one(writer, "ssl_enabled", "no"),
     }
 }
 
-fn listening(settings: &Settings, rows: &mut dyn Rows) {
-    put(rows, "maxconns", settings.connections_max);
-    put(rows, "tcpport", settings.port);
-    put(rows, "udpport", 0);
-    put(rows, "inter", settings.inter.as_deref().unwrap_or("NULL"));
-    put(rows, "domain_socket", path(settings.unix_socket.as_deref()));
-    put(rows, "umask", format_args!("{:o}", settings.unix_mode));
-    put(rows, "tcp_backlog", settings.backlog);
-    put(
-        rows,
+fn listening(settings: &Settings, writer: &mut dyn StatWriter) {
+    write_one(writer, "maxconns", settings.connections_max);
+    write_one(writer, "tcpport", settings.port);
+    write_one(writer, "udpport", 0);
+    write_one(writer, "inter", settings.inter.as_deref().unwrap_or("NULL"));
+    write_one(
+        writer,
+        "domain_socket",
+        path(settings.unix_socket.as_deref()),
+    );
+    write_one(writer, "umask", format_args!("{:o}", settings.unix_mode));
+    write_one(writer, "tcp_backlog", settings.backlog);
+    write_one(
+        writer,
         "idle_timeout",
         settings.idle_timeout.map_or(0, |time| time.as_secs()),
     );
-    put(rows, "maxconns_fast", "yes");
+    write_one(writer, "maxconns_fast", "yes");
 }
 
-fn behaviour(settings: &Settings, rows: &mut dyn Rows) {
-    put(
-        rows,
+fn behaviour(settings: &Settings, writer: &mut dyn StatWriter) {
+    write_one(
+        writer,
         "evictions",
         if settings.evictions { "on" } else { "off" },
     );
-    put(rows, "shutdown_command", yes_no(settings.shutdown));
-    put(rows, "num_threads", settings.threads);
-    put(
-        rows,
+    write_one(writer, "shutdown_command", YesNo(settings.shutdown));
+    write_one(writer, "num_threads", settings.threads);
+    write_one(
+        writer,
         "stat_key_prefix",
         char::from(settings.prefix_delimiter),
     );
-    put(rows, "reqs_per_event", settings.requests_per_turn);
-    put(rows, "cas_enabled", yes_no(settings.cas));
-    put(rows, "binding_protocol", protocol(settings.protocol));
-    put(rows, "auth_enabled_sasl", yes_no(settings.sasl));
+    write_one(writer, "reqs_per_event", settings.requests_per_turn);
+    write_one(writer, "cas_enabled", YesNo(settings.cas));
+    write_one(writer, "binding_protocol", protocol(settings.protocol));
+    write_one(writer, "auth_enabled_sasl", YesNo(settings.sasl));
     let auth_file = settings.auth_file.as_deref();
-    put(
-        rows,
+    write_one(
+        writer,
         "auth_enabled_ascii",
         auth_file.map_or("no".into(), Path::to_string_lossy),
     );
-    put(rows, "item_size_max", settings.item_max);
-    put(rows, "flush_enabled", yes_no(settings.flush));
-    put(rows, "dump_enabled", yes_no(settings.dump));
-    put(rows, "track_sizes", yes_no(settings.track_sizes));
-    put(rows, "client_flags_size", size_of::<u32>());
+    write_one(writer, "item_size_max", settings.item_max);
+    write_one(writer, "flush_enabled", YesNo(settings.flush));
+    write_one(writer, "dump_enabled", YesNo(settings.dump));
+    write_one(writer, "track_sizes", YesNo(settings.track_sizes));
+    write_one(writer, "client_flags_size", size_of::<u32>());
 }
 
-/// What tunes parts of memcached that are not built here; programs look for it, and read numbers.
-fn without_meaning(rows: &mut dyn Rows) {
+/// Writes settings of parts of memcached that do not exist here. Programs look for them and read numbers.
+fn without_meaning(writer: &mut dyn StatWriter) {
     let settings = [
         ("growth_factor", "1.25"),
         ("chunk_size", "48"),
@@ -106,31 +110,31 @@ fn without_meaning(rows: &mut dyn Rows) {
         ("inline_ascii_response", "no"),
     ];
     for (name, value) in settings {
-        put(rows, name, value);
+        write_one(writer, name, value);
     }
 }
 
-fn speaking_tls(settings: &Settings, tls: &TlsSettings, rows: &mut dyn Rows) {
-    put(rows, "ssl_enabled", "yes");
-    put(rows, "ssl_chain_cert", tls.chain.display());
-    put(rows, "ssl_key", path(tls.key.as_deref()));
+fn speaking_tls(settings: &Settings, tls: &TlsSettings, writer: &mut dyn StatWriter) {
+    write_one(writer, "ssl_enabled", "yes");
+    write_one(writer, "ssl_chain_cert", tls.chain.display());
+    write_one(writer, "ssl_key", path(tls.key.as_deref()));
     let verify = match tls.client_certificate {
-        ClientCertificate::Unasked => 0,
-        ClientCertificate::Asked => 1,
-        ClientCertificate::Required => 2,
+        ClientCertificateDemand::Unasked => 0,
+        ClientCertificateDemand::Asked => 1,
+        ClientCertificateDemand::Required => 2,
     };
-    put(rows, "ssl_verify_mode", verify);
-    put(rows, "ssl_keyformat", 1);
-    put(rows, "ssl_ciphers", "NULL");
-    put(rows, "ssl_ca_cert", path(tls.client_ca.as_deref()));
-    put(rows, "ssl_wbuf_size", settings.tls_write_buffer);
-    put(rows, "ssl_session_cache", yes_no(tls.resumes));
-    put(rows, "ssl_kernel_tls", "no");
+    write_one(writer, "ssl_verify_mode", verify);
+    write_one(writer, "ssl_keyformat", 1);
+    write_one(writer, "ssl_ciphers", "NULL");
+    write_one(writer, "ssl_ca_cert", path(tls.client_ca.as_deref()));
+    write_one(writer, "ssl_wbuf_size", settings.tls_write_buffer);
+    write_one(writer, "ssl_session_cache", YesNo(tls.resumes));
+    write_one(writer, "ssl_kernel_tls", "no");
     let oldest = match tls.min_version {
         TlsVersion::V12 => "tlsv1.2",
         TlsVersion::V13 => "tlsv1.3",
     };
-    put(rows, "ssl_min_version", oldest);
+    write_one(writer, "ssl_min_version", oldest);
 }
 
 fn path(path: Option<&Path>) -> String {

@@ -1,18 +1,19 @@
-//! `stats slabs`: the memory of the one class. Its pages are blocks, and an item is a chunk, of any size up to the limit.
+//! `stats slabs`: the memory of the only class. Its pages are blocks, and an item is a chunk, of any size up to the
+//! limit.
 
 use sublet_types::BLOCK_BYTES;
 
 use crate::memcached::caller::Caller;
-use crate::memcached::wire::rows::{CLASS, Rows, write_all};
+use crate::memcached::wire::stat_writer::{CLASS, StatWriter, write_all};
 
-pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+pub(super) fn write(caller: Caller<'_>, writer: &mut dyn StatWriter) {
     let figures = caller.figures();
     let pages = figures.held.0.div_ceil(BLOCK_BYTES);
     let class = figures.items > 0 || pages > 0;
     if class {
         let counters = caller.tenancy.ledger().since_reset(caller.tenancy.tenant());
         write_all(
-            rows,
+            writer,
             &format!("{CLASS}:"),
             &[
                 ("chunk_size", caller.instance.settings.item_max),
@@ -37,7 +38,7 @@ pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
         );
     }
     write_all(
-        rows,
+        writer,
         "",
         &[
             ("active_slabs", class.into()),

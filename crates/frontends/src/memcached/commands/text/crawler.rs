@@ -1,25 +1,27 @@
-//! slabs, lru, lru_crawler: memcached's tuning. Here is one class of items, and nothing of it needs tuning: the documented answers are
-//! given. The listings of `lru_crawler` are real, and so is its search for expired items, which is done when it is answered.
+//! slabs, lru, lru_crawler: memcached's commands for tuning.
+//!
+//! All items are in one class here, and nothing of it needs tuning, so the commands give the documented replies. The
+//! listings of `lru_crawler` are real. So is its search for expired items, which is complete when the reply comes.
 
-use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
-use crate::memcached::caller::{Caller, Place};
+use super::super::reply::{BAD_FORMAT, ERROR, OK, reply_line};
+use crate::memcached::caller::{Caller, PipelinePosition};
 use crate::memcached::numbers::{fraction, signed_32, unsigned_32};
-use crate::memcached::operate::listing::{Form, Listing};
-use crate::memcached::outcome::Ran;
+use crate::memcached::operate::listing::{Listing, ListingKind};
+use crate::memcached::outcome::RequestOutcome;
 use crate::memcached::settings::Crawler;
 use crate::memcached::wire::words::Words;
 
-/// memcached numbers its classes from 1 to this.
+/// The highest number of a class in memcached. They begin at 1.
 const CLASS_MAX: i32 = 63;
 
 const BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
 
-/// Answers slabs.
-pub(super) fn slabs(mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+/// Runs slabs.
+pub(super) fn slabs(mut words: Words<'_>, out: &mut Vec<u8>) -> RequestOutcome {
     match words.next() {
-        Some(b"reassign") => say(out, reassign(words)),
-        Some(b"automove") => say(out, automove(words)),
-        _ => say(out, ERROR),
+        Some(b"reassign") => reply_line(out, reassign(words)),
+        Some(b"automove") => reply_line(out, automove(words)),
+        _ => reply_line(out, ERROR),
     }
 }
 
@@ -37,7 +39,7 @@ fn reassign(mut words: Words<'_>) -> &'static [u8] {
     }
 }
 
-/// Windows of the mover of slabs.
+/// The windows that memcached accepts for its mover of slabs.
 const WINDOWS: std::ops::RangeInclusive<u32> = 3..=1800;
 
 fn automove(mut words: Words<'_>) -> &'static [u8] {
@@ -61,19 +63,19 @@ fn automove(mut words: Words<'_>) -> &'static [u8] {
     }
 }
 
-/// The most per cent that the hot and the warm list may have together.
+/// The most per cent that the hot and the warm list have together.
 const HOT_AND_WARM_MAX: u64 = 80;
 
-/// Answers lru.
-pub(super) fn lru(mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+/// Runs lru.
+pub(super) fn lru(mut words: Words<'_>, out: &mut Vec<u8>) -> RequestOutcome {
     let Some(what) = words.next() else {
-        return say(out, ERROR);
+        return reply_line(out, ERROR);
     };
     match (what, words.next()) {
-        (b"tune", Some(hot)) => say(out, tune(hot, words)),
-        (b"mode", Some(b"flat" | b"segmented")) => say(out, OK),
-        (b"temp_ttl", Some(ttl)) if signed_32(ttl).is_some() => say(out, OK),
-        _ => say(out, ERROR),
+        (b"tune", Some(hot)) => reply_line(out, tune(hot, words)),
+        (b"mode", Some(b"flat" | b"segmented")) => reply_line(out, OK),
+        (b"temp_ttl", Some(ttl)) if signed_32(ttl).is_some() => reply_line(out, OK),
+        _ => reply_line(out, ERROR),
     }
 }
 
@@ -95,14 +97,18 @@ fn tune(hot: &[u8], mut words: Words<'_>) -> &'static [u8] {
     }
 }
 
-/// The longest sleep that is set, microseconds.
+/// The longest sleep that can be set, in microseconds.
 const SLEEP_MAX: u32 = 1_000_000;
 
-/// Answers lru_crawler.
-pub(super) fn lru_crawler(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+/// Runs lru_crawler.
+pub(super) fn lru_crawler(
+    caller: Caller<'_>,
+    mut words: Words<'_>,
+    out: &mut Vec<u8>,
+) -> RequestOutcome {
     let (what, on_what) = (words.next(), words.next());
     if words.next().is_some() {
-        return say(out, ERROR);
+        return reply_line(out, ERROR);
     }
     match (what, on_what) {
         (Some(b"enable"), None) => set_crawler(caller, Crawler::On, out),
@@ -110,31 +116,31 @@ pub(super) fn lru_crawler(caller: Caller<'_>, mut words: Words<'_>, out: &mut Ve
         (Some(b"crawl" | b"metadump" | b"mgdump"), Some(_))
             if caller.instance.crawler() == Crawler::Off =>
         {
-            say(out, b"CLIENT_ERROR lru crawler disabled\r\n")
+            reply_line(out, b"CLIENT_ERROR lru crawler disabled\r\n")
         }
         (Some(b"crawl"), Some(classes)) if names_classes(classes) => {
             caller.counters().lru_crawler_starts.bump();
-            Ran::list(Listing::new(Form::Crawl))
+            RequestOutcome::list(Listing::new(ListingKind::Crawl))
         }
-        (Some(b"crawl"), Some(_)) => say(out, BAD_CLASS),
+        (Some(b"crawl"), Some(_)) => reply_line(out, BAD_CLASS),
         (Some(b"metadump"), Some(which)) => metadump(caller, which, out),
         (Some(b"mgdump"), Some(which)) => mgdump(caller, which, out),
         (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
-            Some(_) => say(out, OK),
-            None => say(out, BAD_FORMAT),
+            Some(_) => reply_line(out, OK),
+            None => reply_line(out, BAD_FORMAT),
         },
         (Some(b"sleep"), Some(micros)) => match unsigned_32(micros) {
-            Some(0..=SLEEP_MAX) => say(out, OK),
-            Some(_) => say(out, b"CLIENT_ERROR sleep must be one second or less\r\n"),
-            None => say(out, BAD_FORMAT),
+            Some(0..=SLEEP_MAX) => reply_line(out, OK),
+            Some(_) => reply_line(out, b"CLIENT_ERROR sleep must be one second or less\r\n"),
+            None => reply_line(out, BAD_FORMAT),
         },
-        _ => say(out, ERROR),
+        _ => reply_line(out, ERROR),
     }
 }
 
-fn set_crawler(caller: Caller<'_>, crawler: Crawler, out: &mut Vec<u8>) -> Ran {
+fn set_crawler(caller: Caller<'_>, crawler: Crawler, out: &mut Vec<u8>) -> RequestOutcome {
     caller.instance.set_crawler(crawler);
-    say(out, OK)
+    reply_line(out, OK)
 }
 
 fn names_classes(classes: &[u8]) -> bool {
@@ -144,33 +150,35 @@ fn names_classes(classes: &[u8]) -> bool {
             .all(|class| signed_32(class).is_some_and(|class| (1..=CLASS_MAX).contains(&class)))
 }
 
-fn metadump(caller: Caller<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
+fn metadump(caller: Caller<'_>, which: &[u8], out: &mut Vec<u8>) -> RequestOutcome {
     if !caller.instance.settings.dump {
-        return say(out, b"ERROR metadump not allowed\r\n");
+        return reply_line(out, b"ERROR metadump not allowed\r\n");
     }
-    dump(caller, Form::Metadump, which, out)
+    dump(caller, ListingKind::Metadump, which, out)
 }
 
-fn mgdump(caller: Caller<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
+fn mgdump(caller: Caller<'_>, which: &[u8], out: &mut Vec<u8>) -> RequestOutcome {
     if !caller.instance.settings.dump {
-        return say(out, b"ERROR key dump not allowed\r\n");
+        return reply_line(out, b"ERROR key dump not allowed\r\n");
     }
-    dump(caller, Form::Mgdump, which, out)
+    dump(caller, ListingKind::Mgdump, which, out)
 }
 
-fn dump(caller: Caller<'_>, form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
-    if caller.place == Place::Behind {
-        return say(
+fn dump(caller: Caller<'_>, kind: ListingKind, which: &[u8], out: &mut Vec<u8>) -> RequestOutcome {
+    if caller.position == PipelinePosition::Behind {
+        return reply_line(
             out,
-            match form {
-                Form::Metadump => b"ERROR cannot pipeline other commands before metadump\r\n",
+            match kind {
+                ListingKind::Metadump => {
+                    b"ERROR cannot pipeline other commands before metadump\r\n"
+                }
                 _ => b"ERROR cannot pipeline other commands before mgdump\r\n",
             },
         );
     }
     if which != b"hash" && !names_classes(which) {
-        return say(out, BAD_CLASS);
+        return reply_line(out, BAD_CLASS);
     }
     out.extend_from_slice(OK);
-    Ran::list(Listing::new(form))
+    RequestOutcome::list(Listing::new(kind))
 }

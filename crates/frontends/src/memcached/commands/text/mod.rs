@@ -1,100 +1,102 @@
-//! memcached's text protocol: a line, for stores a block behind it, and reply lines.
+//! memcached's text protocol. A request is a line, followed by a block in a store. Replies are lines and blocks.
 
 mod admin;
-pub(in crate::memcached) mod ahead;
 mod change;
 mod crawler;
 pub(in crate::memcached) mod get;
 mod password;
+pub(in crate::memcached) mod prefetch;
 mod stats;
 mod store;
 
 use super::meta;
-use super::reply::{BAD_FORMAT, ERROR, say};
+use super::reply::{BAD_FORMAT, ERROR, reply_line};
 use crate::memcached::caller::Caller;
-use crate::memcached::outcome::{After, Gate, Next, PendingGet, Ran, Shows};
-use crate::memcached::verbs::{Direction, Mode};
+use crate::memcached::outcome::{
+    AuthGate, GetFields, LoopAction, PendingGet, RequestBody, RequestOutcome,
+};
+use crate::memcached::verbs::{Direction, StoreMode};
 use crate::memcached::wire::words::Words;
 
-/// The shortest command, bytes.
+/// The shortest command, in bytes.
 const COMMAND_MIN: usize = 2;
 
-/// Runs one request: its line (without its end) and what follows it.
+/// Runs one request. `line` is its line without the end, and `after` is what follows it.
 pub(in crate::memcached) fn run(
     caller: Caller<'_>,
-    gate: Gate,
+    gate: AuthGate,
     line: &[u8],
-    after: After<'_>,
+    after: RequestBody<'_>,
     out: &mut Vec<u8>,
-) -> Ran {
-    if gate == Gate::Shut {
+) -> RequestOutcome {
+    if gate == AuthGate::Shut {
         return password::run(caller, line, after, out);
     }
     let mut words = Words::of(line);
     let command = words.next().unwrap_or_default();
     if command.len() < COMMAND_MIN {
-        return say(out, BAD_FORMAT);
+        return reply_line(out, BAD_FORMAT);
     }
     let mark = out.len();
-    let ran = match command {
+    let outcome = match command {
         b"get" => return get::begin(caller, PendingGet::VALUES, words, line, out),
         b"gets" => return get::begin(caller, PendingGet::VALUES_AND_CAS, words, line, out),
         b"mg" => return meta::mg::run(caller, words, out),
         b"ms" => return meta::ms::run(caller, words, after, out),
-        b"set" => store::run(caller, Mode::Set, words, after, out),
-        _ => match told(caller, command, words, line, out) {
-            Some(ran) => return ran,
-            None => changing(caller, command, words, line, after, out),
+        b"set" => store::run(caller, StoreMode::Set, words, after, out),
+        _ => match run_without_noreply(caller, command, words, line, out) {
+            Some(outcome) => return outcome,
+            None => run_with_noreply(caller, command, words, line, after, out),
         },
     };
-    let Some(ran) = ran else {
-        return say(out, BAD_FORMAT);
+    let Some(outcome) = outcome else {
+        return reply_line(out, BAD_FORMAT);
     };
-    if Words::of(line).ask_silence() {
+    if Words::of(line).ends_with_noreply() {
         out.truncate(mark);
     }
-    ran
+    outcome
 }
 
-/// Commands that have no `noreply`: what they say is always told. Nothing for the others.
-fn told(
+/// Runs a command that has no `noreply` and so always gets a reply. Returns `None` for other commands.
+fn run_without_noreply(
     caller: Caller<'_>,
     command: &[u8],
     words: Words<'_>,
     line: &[u8],
     out: &mut Vec<u8>,
-) -> Option<Ran> {
+) -> Option<RequestOutcome> {
     Some(match command {
         b"md" => meta::md::run(caller, words, out),
         b"ma" => meta::ma::run(caller, words, out),
-        b"mn" => say(out, b"MN\r\n"),
+        b"mn" => reply_line(out, b"MN\r\n"),
         b"me" => meta::me::run(caller, words, out),
-        b"gat" => get::begin_touching(caller, Shows::Value, words, line, out),
-        b"gats" => get::begin_touching(caller, Shows::ValueAndCas, words, line, out),
+        b"gat" => get::begin_touching(caller, GetFields::Value, words, line, out),
+        b"gats" => get::begin_touching(caller, GetFields::ValueAndCas, words, line, out),
         b"stats" => stats::run(caller, words, out),
         b"version" => admin::version(out),
         b"watch" => admin::watch(caller, words, out),
-        b"quit" => Ran::Stop(Next::Close),
+        b"quit" => RequestOutcome::Stop(LoopAction::Close),
         _ => return None,
     })
 }
 
-/// Commands that say nothing, whatever it would be, where `noreply` is the last word of their line. Nothing where the line
-/// is not enough to know what it asks: that is told in any case.
-fn changing(
+/// Runs a command that gets no reply of any kind if `noreply` is the last word of its line. Returns `None` if the line
+/// lacks what the command needs. The reply to that is always sent.
+fn run_with_noreply(
     caller: Caller<'_>,
     command: &[u8],
     words: Words<'_>,
     line: &[u8],
-    after: After<'_>,
+    after: RequestBody<'_>,
     out: &mut Vec<u8>,
-) -> Option<Ran> {
+) -> Option<RequestOutcome> {
     Some(match command {
-        b"add" => return store::run(caller, Mode::Add, words, after, out),
-        b"replace" => return store::run(caller, Mode::Replace, words, after, out),
-        b"append" => return store::run(caller, Mode::Append, words, after, out),
-        b"prepend" => return store::run(caller, Mode::Prepend, words, after, out),
-        b"cas" => return store::run(caller, Mode::Cas, words, after, out),
+        b"add" => return store::run(caller, StoreMode::Add, words, after, out),
+        b"replace" => return store::run(caller, StoreMode::Replace, words, after, out),
+        b"append" => return store::run(caller, StoreMode::Append, words, after, out),
+        b"prepend" => return store::run(caller, StoreMode::Prepend, words, after, out),
+        b"cas" => return store::run(caller, StoreMode::Cas, words, after, out),
         b"delete" => return change::delete(caller, words, out),
         b"incr" => return change::count(caller, Direction::Up, words, out),
         b"decr" => return change::count(caller, Direction::Down, words, out),
@@ -111,10 +113,10 @@ fn changing(
     })
 }
 
-/// A command that nobody knows. A browser or a scanner that speaks HTTP is hung up on.
-fn unknown(line: &[u8], out: &mut Vec<u8>) -> Ran {
+/// Replies to an unknown command. If it looks like HTTP of a browser or a scanner, the connection is closed.
+fn unknown(line: &[u8], out: &mut Vec<u8>) -> RequestOutcome {
     match Words::of(line).last() {
-        Some(word) if word.starts_with(b"HTTP/") => Ran::Break,
-        _ => say(out, ERROR),
+        Some(word) if word.starts_with(b"HTTP/") => RequestOutcome::ProtocolError,
+        _ => reply_line(out, ERROR),
     }
 }

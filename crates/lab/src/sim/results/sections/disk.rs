@@ -1,8 +1,8 @@
 //! Cached disks: what ways of caching a guest's disk miss, and how long the guest's reads wait.
 
 use serde::Deserialize;
-use sublet_sim::cached_disk::{Figure, Question, Setup, questions};
-use sublet_sim::plot::{Bars, Group, Panel, Plot};
+use sublet_sim::cached_disk::{CachingSetup, ComparedFigure, SetupComparison, questions};
+use sublet_sim::plot::{BarGroup, Bars, Panel, Plot};
 
 use super::eviction::stem;
 use crate::sim::results::command::Command;
@@ -76,20 +76,20 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(&self, figure: Figure) -> u64 {
+    fn of(&self, figure: ComparedFigure) -> u64 {
         match figure {
-            Figure::Misses => self.misses,
-            Figure::Stalled => self.stalled,
-            Figure::Wait => self.waited_us / self.ios.max(1),
-            Figure::BackingPages => self.backing_pages,
-            Figure::Halved => self.halved,
+            ComparedFigure::Misses => self.misses,
+            ComparedFigure::Stalled => self.stalled,
+            ComparedFigure::Wait => self.waited_us / self.ios.max(1),
+            ComparedFigure::BackingPages => self.backing_pages,
+            ComparedFigure::Halved => self.halved,
         }
     }
 
-    fn asked(&self, figure: Figure) -> u64 {
+    fn asked(&self, figure: ComparedFigure) -> u64 {
         match figure {
-            Figure::Misses | Figure::BackingPages => self.gets,
-            Figure::Stalled | Figure::Wait | Figure::Halved => self.ios,
+            ComparedFigure::Misses | ComparedFigure::BackingPages => self.gets,
+            ComparedFigure::Stalled | ComparedFigure::Wait | ComparedFigure::Halved => self.ios,
         }
     }
 }
@@ -106,8 +106,8 @@ fn condense(played: &[Played]) -> Result<Vec<Table>, ResultsError> {
 }
 
 /// One question's figures: of how many, and each setup's.
-fn answer(question: &Question, all: &Comparison) -> Result<Table, ResultsError> {
-    let place = |setup: &Setup| {
+fn answer(question: &SetupComparison, all: &Comparison) -> Result<Table, ResultsError> {
+    let place = |setup: &CachingSetup| {
         let name = setup.to_string();
         let place = all.setups.iter().position(|known| *known == name);
         place.ok_or_else(|| ResultsError::Lacks(format!("the setup {name}")))
@@ -115,7 +115,7 @@ fn answer(question: &Question, all: &Comparison) -> Result<Table, ResultsError> 
     let places: Result<Vec<usize>, _> = question.setups.iter().map(place).collect();
     let places = places?;
     let asked = asked_of(question.figure).to_owned();
-    let labels = short(&Setup::labels(&question.setups));
+    let labels = short(&CachingSetup::labels(&question.setups));
     let mut table = Table::of(question.title, [asked].into_iter().chain(labels).collect());
     for row in &all.rows {
         let counts: Vec<&Counts> = places
@@ -131,10 +131,10 @@ fn answer(question: &Question, all: &Comparison) -> Result<Table, ResultsError> 
     Ok(table)
 }
 
-fn asked_of(figure: Figure) -> &'static str {
+fn asked_of(figure: ComparedFigure) -> &'static str {
     match figure {
-        Figure::Misses | Figure::BackingPages => "pages",
-        Figure::Stalled | Figure::Wait | Figure::Halved => "reads",
+        ComparedFigure::Misses | ComparedFigure::BackingPages => "pages",
+        ComparedFigure::Stalled | ComparedFigure::Wait | ComparedFigure::Halved => "reads",
     }
 }
 
@@ -153,7 +153,7 @@ fn short(labels: &[String]) -> Vec<String> {
 }
 
 fn words(record: &Record) -> Result<Words, ResultsError> {
-    let word = |(word, question): (&'static str, Question)| {
+    let word = |(word, question): (&'static str, SetupComparison)| {
         let of = record.table(question.title)?;
         let columns: Vec<&str> = setups_of(of);
         let text = comparison(of, &["trace", "guest"], asked_of(question.figure), &columns)?;
@@ -217,7 +217,7 @@ fn table_of(record: &Record, question: usize) -> Result<&Table, ResultsError> {
 fn by_admission(of: &Table) -> Result<Panel, ResultsError> {
     let setups = setups_of(of);
     let base = setups.first().copied().unwrap_or_default();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<BarGroup> = Vec::new();
     let mut labels: Vec<String> = Vec::new();
     for setup in &setups {
         let (fill, eviction) = setup.split_once(' ').unwrap_or((setup, ""));
@@ -225,7 +225,7 @@ fn by_admission(of: &Table) -> Result<Panel, ResultsError> {
             labels.push(eviction.to_owned());
         }
         if groups.last().is_none_or(|group| group.name != fill) {
-            groups.push(Group {
+            groups.push(BarGroup {
                 name: fill.to_owned(),
                 values: Vec::new(),
             });
@@ -251,7 +251,7 @@ fn side_by_side(title: &str, tables: &[&Table]) -> Result<Panel, ResultsError> {
         let base = setups.first().copied().unwrap_or_default();
         let mean = |setup: &&str| Ok(Some(table.mean_and_worst(setup, base)?.0));
         let values: Result<Vec<Option<f64>>, ResultsError> = setups.iter().map(mean).collect();
-        groups.push(Group {
+        groups.push(BarGroup {
             name: table
                 .name
                 .split(" by ")

@@ -1,7 +1,7 @@
 //! Evictions on public traces: what a tier misses.
 
 use serde::Deserialize;
-use sublet_sim::plot::{Bars, Group, Panel, Plot};
+use sublet_sim::plot::{BarGroup, Bars, Panel, Plot};
 
 use crate::sim::results::command::Command;
 use crate::sim::results::error::ResultsError;
@@ -100,7 +100,7 @@ fn relative(of: &Table, columns: &[&str], title: &str) -> Result<Bars, ResultsEr
     let ratios = columns.iter().map(|column| of.ratios(column, columns[0]));
     let ratios: Result<Vec<Vec<f64>>, _> = ratios.collect();
     let ratios = ratios?;
-    let group = |(number, row): (usize, &Row)| Group {
+    let group = |(number, row): (usize, &Row)| BarGroup {
         name: row.name.join(" "),
         values: ratios
             .iter()

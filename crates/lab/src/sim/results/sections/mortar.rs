@@ -1,9 +1,9 @@
 //! Mortar's figure 10: a store that follows free memory beside one of the least that is free.
 
-use sublet_sim::plot::{Bars, Group, Panel, Plot};
+use sublet_sim::plot::{BarGroup, Bars, Panel, Plot};
 
 use super::report::Report;
-use crate::sim::results::command::{Command, Edited};
+use crate::sim::results::command::{Command, EditedScenario};
 use crate::sim::results::error::ResultsError;
 use crate::sim::results::experiment::{Experiment, Picture, Reads, Words};
 use crate::sim::results::markdown::{change, code, table};
@@ -18,7 +18,7 @@ pub(in crate::sim::results) const EXPERIMENT: Experiment = Experiment {
         Command::of("compare mortar --evictions x-s3h,adaptive-mq --seed 0"),
         Command {
             arguments: "compare mortar-fixed.toml --evictions x-s3h,adaptive-mq --seed 0",
-            scenario: Some(Edited {
+            scenario: Some(EditedScenario {
                 file: "mortar-fixed.toml",
                 of: "mortar",
                 from: "[host]\n",
@@ -129,7 +129,7 @@ fn pictures(record: &Record) -> Result<Vec<Picture>, ResultsError> {
 }
 
 fn panel(of: &Table, unit: &'static str) -> Result<Panel, ResultsError> {
-    let group = |row: &Row| Group {
+    let group = |row: &Row| BarGroup {
         name: row.name.join(" "),
         values: row.values.clone(),
     };

@@ -1,9 +1,9 @@
 //! Mortar's load on a host whose memory follows a trace, with the headroom code in the loop.
 
-use sublet_sim::plot::{Corner, Curve, Curves, Panel, Plot};
+use sublet_sim::plot::{Corner, Curves, Panel, Plot, PlotCurve};
 
 use super::report::{Report, Run};
-use crate::sim::results::command::{Command, Edited};
+use crate::sim::results::command::{Command, EditedScenario};
 use crate::sim::results::error::ResultsError;
 use crate::sim::results::experiment::{Experiment, Picture, Reads, Words};
 use crate::sim::results::markdown::count;
@@ -15,7 +15,7 @@ pub(in crate::sim::results) const EXPERIMENT: Experiment = Experiment {
     reads: Reads::Traces,
     commands: &[Command {
         arguments: "run mortar-host.toml --seed 0",
-        scenario: Some(Edited {
+        scenario: Some(EditedScenario {
             file: "mortar-host.toml",
             of: "mortar",
             from: "[host]\n",
@@ -101,7 +101,7 @@ fn pictures(record: &Record) -> Result<Vec<Picture>, ResultsError> {
     let arena = record.table(ARENA)?;
     let (secs, mib) = (arena.place(SECS)?, arena.place(MIB)?);
     let point = |row: &Row| Some(((*row.values.get(secs)?)?, (*row.values.get(mib)?)?));
-    let curve = Curve {
+    let curve = PlotCurve {
         name: "arena".to_owned(),
         points: arena.rows.iter().filter_map(point).collect(),
         dashed: Vec::new(),

@@ -8,7 +8,7 @@ use crate::sim::results::error::ResultsError;
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     pub(super) runs: Vec<Run>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ReportRow>,
 }
 
 /// One run.
@@ -31,7 +31,7 @@ pub(super) struct Samples {
 
 /// One figure of all runs.
 #[derive(Debug, Deserialize)]
-pub(super) struct Row {
+pub(super) struct ReportRow {
     pub(super) vm: String,
     pub(super) figure: String,
     pub(super) values: Vec<Option<f64>>,

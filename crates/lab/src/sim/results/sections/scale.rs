@@ -1,6 +1,6 @@
 //! Scale: how long the simulator takes for a thousand tenants, and how much memory.
 
-use sublet_sim::plot::{Bars, Group, Panel, Plot};
+use sublet_sim::plot::{BarGroup, Bars, Panel, Plot};
 
 use super::report::Report;
 use crate::sim::results::command::Command;
@@ -77,12 +77,12 @@ fn pictures(record: &Record) -> Result<Vec<Picture>, ResultsError> {
 
 fn panel(of: &Table, figure: &'static str) -> Result<Panel, ResultsError> {
     let group = |judges: &str| {
-        Ok(Group {
+        Ok(BarGroup {
             name: judges.to_owned(),
             values: vec![Some(of.value(&[judges], figure)?)],
         })
     };
-    let groups: Result<Vec<Group>, ResultsError> = JUDGES.into_iter().map(group).collect();
+    let groups: Result<Vec<BarGroup>, ResultsError> = JUDGES.into_iter().map(group).collect();
     Ok(Panel::Bars(Bars {
         title: figure.to_owned(),
         unit: figure,

@@ -1,7 +1,7 @@
 //! Six tenants in one arena: what each policy misses of all they ask for.
 
 use serde::Deserialize;
-use sublet_sim::plot::{Bars, Group, Panel, Plot};
+use sublet_sim::plot::{BarGroup, Bars, Panel, Plot};
 
 use crate::sim::results::command::Command;
 use crate::sim::results::error::ResultsError;
@@ -163,7 +163,7 @@ fn panel(of: &Table) -> Result<Panel, ResultsError> {
         .map(|policy| of.ratios(policy, YARD_STICK))
         .collect();
     let ratios = ratios?;
-    let group = |(number, row): (usize, &Row)| Group {
+    let group = |(number, row): (usize, &Row)| BarGroup {
         name: row.name.join(", "),
         values: ratios
             .iter()

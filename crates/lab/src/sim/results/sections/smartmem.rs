@@ -1,6 +1,6 @@
 //! SmarTmem's scenarios: how long programs run under each policy.
 
-use sublet_sim::plot::{Bars, Group, Panel, Plot};
+use sublet_sim::plot::{BarGroup, Bars, Panel, Plot};
 
 use super::report::Report;
 use crate::sim::results::command::Command;
@@ -199,7 +199,7 @@ fn panels(record: &Record, way: &str) -> Result<Vec<Panel>, ResultsError> {
     let panel = |stretch: &Stretch| {
         let of = record.table(&table_name(way, stretch))?;
         let is_first = |row: &&Row| !PAIRS.iter().any(|(_, second)| row.name == [*second]);
-        let group = |row: &Row| Group {
+        let group = |row: &Row| BarGroup {
             name: row.name.join(" "),
             values: row.values.clone(),
         };

@@ -1,6 +1,6 @@
 //! Synergy's table 8: eviction by file beside block LRU.
 
-use sublet_sim::plot::{Bars, Group, Panel, Plot};
+use sublet_sim::plot::{BarGroup, Bars, Panel, Plot};
 
 use super::report::Report;
 use crate::sim::results::command::Command;
@@ -99,12 +99,12 @@ fn pictures(record: &Record) -> Result<Vec<Picture>, ResultsError> {
 /// A group for each eviction.
 fn panel(of: &Table, figure: &str, unit: &'static str) -> Result<Panel, ResultsError> {
     let group = |eviction: &String| {
-        Ok(Group {
+        Ok(BarGroup {
             name: eviction.clone(),
             values: vec![Some(of.value(&[figure], eviction)?)],
         })
     };
-    let groups: Result<Vec<Group>, ResultsError> = of.columns.iter().map(group).collect();
+    let groups: Result<Vec<BarGroup>, ResultsError> = of.columns.iter().map(group).collect();
     Ok(Panel::Bars(Bars {
         title: figure.to_owned(),
         unit,

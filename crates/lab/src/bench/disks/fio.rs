@@ -1,0 +1,118 @@
+//! fio's NBD engine, and its results.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sublet_types::Bytes;
+
+use super::disk_server::DiskServer;
+use super::error::BlockError;
+
+/// A way of reading.
+pub(super) struct FioPattern {
+    pub(super) name: &'static str,
+    options: &'static [&'static str],
+    /// The ratio to the peer that is to be reached.
+    pub(super) rate_goal: f64,
+    pub(super) cpu_goal: Option<f64>,
+}
+
+impl FioPattern {
+    /// Zipf reads: some pages are read far more often than others.
+    pub(super) const ZIPF: FioPattern = FioPattern {
+        name: "4 KiB Zipf, depth 8",
+        options: &[
+            "--rw=randread",
+            "--bs=4k",
+            "--iodepth=8",
+            "--random_distribution=zipf:1.1",
+        ],
+        rate_goal: 1.0,
+        cpu_goal: None,
+    };
+}
+
+/// The patterns that are read over NBD.
+pub(super) const NBD: [FioPattern; 3] = [
+    FioPattern {
+        name: "4 KiB random, depth 1",
+        options: &["--rw=randread", "--bs=4k", "--iodepth=1"],
+        rate_goal: 1.3,
+        cpu_goal: Some(1.05),
+    },
+    FioPattern {
+        name: "4 KiB random, depth 16",
+        options: &["--rw=randread", "--bs=4k", "--iodepth=16"],
+        rate_goal: 1.3,
+        cpu_goal: Some(0.8),
+    },
+    FioPattern {
+        name: "128 KiB sequential, depth 4",
+        options: &["--rw=read", "--bs=128k", "--iodepth=4"],
+        rate_goal: 0.9,
+        cpu_goal: None,
+    },
+];
+
+/// The results of a round of reads.
+pub(super) struct FioRound {
+    pub(super) requests: f64,
+    pub(super) per_second: f64,
+    pub(super) p99_micros: f64,
+}
+
+/// Writes the whole disk, so that all of it is in memory.
+pub(super) fn fill(served: &DiskServer, size: Bytes) -> Result<(), BlockError> {
+    let options = ["--rw=write", "--bs=1M", "--iodepth=4"];
+    call(served, &options, size, None).map(drop)
+}
+
+/// Reads for a while.
+pub(super) fn run(
+    served: &DiskServer,
+    pattern: &FioPattern,
+    size: Bytes,
+    time: Duration,
+) -> Result<FioRound, BlockError> {
+    let found = call(served, pattern.options, size, Some(time))?;
+    let read = &found["jobs"][0]["read"];
+    let number = |value: &serde_json::Value| {
+        let missing = || BlockError::Fio("it does not say what it did".to_owned());
+        value.as_f64().ok_or_else(missing)
+    };
+    Ok(FioRound {
+        requests: number(&read["total_ios"])?,
+        per_second: number(&read["iops"])?,
+        p99_micros: number(&read["clat_ns"]["percentile"]["99.000000"])? / 1e3,
+    })
+}
+
+fn call(
+    served: &DiskServer,
+    options: &[&str],
+    size: Bytes,
+    time: Option<Duration>,
+) -> Result<serde_json::Value, BlockError> {
+    let mut command = Command::new("fio");
+    command.args(["--name=bench", "--ioengine=nbd", "--output-format=json"]);
+    command.arg(format!("--uri={}", served.uri()));
+    command.arg(format!("--size={}", size.0)).args(options);
+    if let Some(time) = time {
+        command.arg("--time_based");
+        command.arg(format!("--runtime={}ms", time.as_millis()));
+    }
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| BlockError::Start {
+        program: "fio",
+        why: error.to_string(),
+        package: "fio",
+    })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(BlockError::Fio(why));
+    }
+    // Some versions print text before the JSON.
+    let from = text.find('{').unwrap_or(0);
+    serde_json::from_str(&text[from..]).map_err(|error| BlockError::Fio(error.to_string()))
+}
