@@ -18,7 +18,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block_device::{
     self, Buffer, Disk, DiskOperation, DiskOutcome, DiskRequest, DiskShape, Fua, OutcomeSink,
 };
@@ -172,7 +172,6 @@ fn backend() -> Result<Backend, AnyError> {
     Ok(Backend {
         store,
         clock: Clock::start(),
-        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     })
 }

@@ -12,10 +12,8 @@ use crate::tenancy::{Clock, Ledger};
 pub struct Backend {
     /// The store.
     pub store: Arc<Store>,
-    /// The daemon's clock.
+    /// The daemon's clock. Deadlines of connections go by it, too.
     pub clock: Clock,
-    /// The clock of connections' deadlines.
-    pub deadline_clock: MonotonicClock,
     /// Holds the counters of all threads.
     pub ledger: Arc<Ledger>,
 }

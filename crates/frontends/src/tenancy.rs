@@ -11,9 +11,12 @@ use parking_lot::Mutex;
 use sublet_store::{EvictAheadScope, Pin, Store, TooManyWorkers, Worker};
 use sublet_types::{Nanos, Second, TenantId};
 
+use crate::serving::MonotonicClock;
+
 /// The daemon's clock. It counts seconds since the store was made, and knows the Unix time of that moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
+    monotonic: MonotonicClock,
     start: Instant,
     unix_start: Duration,
 }
@@ -22,24 +25,39 @@ pub struct Clock {
 const FIRST_SECOND: u32 = 2;
 
 impl Clock {
-    /// Makes a clock that starts now.
+    /// Makes a clock that starts now and goes by the kernel's.
     pub fn start() -> Clock {
+        Clock::by(MonotonicClock::default())
+    }
+
+    /// Makes a clock that starts now and goes by another.
+    pub fn by(monotonic: MonotonicClock) -> Clock {
         Clock {
-            start: Instant::now(),
+            monotonic,
+            start: monotonic.now(),
             unix_start: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default(),
         }
     }
 
+    /// Returns the clock that it goes by. Deadlines of connections go by it, too.
+    pub fn monotonic(&self) -> MonotonicClock {
+        self.monotonic
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.monotonic.now().saturating_duration_since(self.start)
+    }
+
     /// Returns the current second.
     pub fn now(&self) -> Second {
-        Second(FIRST_SECOND + self.start.elapsed().as_secs() as u32)
+        Second(FIRST_SECOND + self.elapsed().as_secs() as u32)
     }
 
     /// Returns the current moment.
     pub fn moment(&self) -> Nanos {
-        Nanos(nanos(self.start.elapsed()))
+        Nanos(nanos(self.elapsed()))
     }
 
     /// Returns the moment at which a second of Unix time begins; `None` if that was before the start.
@@ -50,7 +68,7 @@ impl Clock {
 
     /// Returns the whole seconds since the start.
     pub fn uptime_secs(&self) -> u64 {
-        self.start.elapsed().as_secs()
+        self.elapsed().as_secs()
     }
 
     /// Returns the Unix time of a second, in seconds.

@@ -2,16 +2,22 @@
 
 mod harness;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use harness::{Client, Harness};
+use sublet_frontends::backend::ManualClock;
 use sublet_frontends::memcached::session::LoopAction;
 use sublet_frontends::memcached::settings::Settings;
+use sublet_frontends::tenancy::Clock;
 
 const DELAY: Duration = Duration::from_secs(1);
+const MOMENT: Duration = Duration::from_millis(1);
 
-/// A time long after the delay is over.
-const LIMIT: Duration = Duration::from_secs(60);
+/// A daemon whose clock the test moves.
+fn still(settings: Settings) -> (Harness, ManualClock) {
+    let time = ManualClock::start();
+    (Harness::by(Clock::by(time.clock()), settings), time)
+}
 
 /// `flush_all 1`, in the text and the binary protocol.
 const TEXT: &[u8] = b"flush_all 1\r\n";
@@ -29,22 +35,15 @@ fn set(client: &mut Client<'_>, key: &str) {
 #[test]
 fn what_is_stored_before_the_moment_goes_and_what_is_stored_after_it_stays() {
     for flush in [TEXT, BINARY] {
-        let harness = Harness::new(Settings::default());
+        let (harness, time) = still(Settings::default());
         let (client, asker) = (&mut harness.connect(), &mut harness.connect());
         set(client, "before");
-        let asked = Instant::now();
         assert!(!asker.send(flush).is_empty());
-        let reported = Instant::now();
         set(client, "meanwhile");
-        loop {
-            let now = Instant::now();
-            if !has(client, "before") {
-                break;
-            }
-            assert!(now < reported + DELAY, "it is there after its moment");
-            std::thread::yield_now();
-        }
-        assert!(Instant::now() >= asked + DELAY, "it went before its moment");
+        time.advance(DELAY - MOMENT);
+        assert!(has(client, "before"), "it went before its moment");
+        time.advance(MOMENT);
+        assert!(!has(client, "before"), "it is there after its moment");
         set(client, "after");
         assert!(!has(client, "meanwhile") && has(client, "after"));
         assert_eq!(client.send(b"flush_all 0\r\n"), b"OK\r\n");
@@ -54,21 +53,31 @@ fn what_is_stored_before_the_moment_goes_and_what_is_stored_after_it_stays() {
 
 #[test]
 fn a_batch_that_runs_across_the_moment_is_judged_request_by_request() {
-    let harness = Harness::new(Settings::default());
+    let (harness, time) = still(Settings::default());
     let client = &mut harness.connect();
     assert_eq!(client.send(b"flush_all 1\r\n"), b"OK\r\n");
-    let began = Instant::now();
     let batch = "set k 0 0 1\r\na\r\nget k\r\n".repeat(10);
     let replies = "STORED\r\nVALUE k 0 1\r\na\r\nEND\r\n".repeat(10);
-    while began.elapsed() < DELAY * 5 / 4 {
-        let got = client.send(batch.as_bytes());
-        // At most one get falls on the other side of the moment than the set before it.
-        let missed = replies.len() - got.len();
-        assert!(
-            missed == 0 || missed == "VALUE k 0 1\r\na\r\n".len(),
-            "{missed}"
-        );
-    }
+    std::thread::scope(|scope| {
+        // The clock passes the moment while batches run.
+        let moves = scope.spawn(|| {
+            for _ in 0..1250 {
+                time.advance(MOMENT);
+                std::thread::yield_now();
+            }
+        });
+        let mut is_last = false;
+        while !is_last {
+            is_last = moves.is_finished();
+            let got = client.send(batch.as_bytes());
+            // At most one get falls on the other side of the moment than the set before it.
+            let missed = replies.len() - got.len();
+            assert!(
+                missed == 0 || missed == "VALUE k 0 1\r\na\r\n".len(),
+                "{missed}"
+            );
+        }
+    });
     assert!(has(client, "k"), "stored after the moment");
 }
 
@@ -100,7 +109,7 @@ fn send_packet(
 
 #[test]
 fn a_flush_is_of_whom_its_client_is_served_as() {
-    let harness = Harness::new(Settings {
+    let (harness, time) = still(Settings {
         sasl: true,
         ..Settings::default()
     });
@@ -114,11 +123,9 @@ fn a_flush_is_of_whom_its_client_is_served_as() {
         assert_eq!(send_packet(client, 0x01, &[0; 8], b"k", b"value"), 0);
     }
     assert_eq!(send_packet(guest, 0x08, &1u32.to_be_bytes(), b"", b""), 0);
-    let began = Instant::now();
-    while send_packet(guest, 0x00, b"", b"k", b"") == 0 {
-        assert!(began.elapsed() < LIMIT, "it was put off for good");
-        std::thread::yield_now();
-    }
+    assert_eq!(send_packet(guest, 0x00, b"", b"k", b""), 0);
+    time.advance(DELAY);
+    assert_ne!(send_packet(guest, 0x00, b"", b"k", b""), 0, "it went");
     assert_eq!(
         send_packet(own, 0x00, b"", b"k", b""),
         0,

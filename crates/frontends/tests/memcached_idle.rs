@@ -107,8 +107,7 @@ fn backend(settings: &Settings) -> (Backend, TenantId, ManualClock) {
     let time = ManualClock::start();
     let backend = Backend {
         store,
-        clock: Clock::start(),
-        deadline_clock: time.clock(),
+        clock: Clock::by(time.clock()),
         ledger: Arc::new(Ledger::default()),
     };
     (backend, tenant.expect("the first tenant"), time)

@@ -113,9 +113,12 @@ fn every_second(
     mut chore: impl FnMut(),
     end: &ShutdownSignal,
 ) {
-    let Ok(store_handle) = StoreHandle::new(&backend.store, backend.clock, &backend.ledger) else {
-        tracing::error!("the store has no worker for the chores of each second");
-        return;
+    let store_handle = match StoreHandle::new(&backend.store, backend.clock, &backend.ledger) {
+        Ok(store_handle) => store_handle,
+        Err(error) => {
+            tracing::error!(%error, "the store has no worker for the chores of each second; nothing is evicted ahead any more: restart the daemon with fewer `threads` or disks");
+            return;
+        }
     };
     let open = |(instance, tenant)| (instance, store_handle.open(tenant));
     let instances: Vec<(Arc<Instance>, Tenancy)> = instances.into_iter().map(open).collect();

@@ -120,7 +120,7 @@ impl LiveChangesFile {
         if self.state.is_in_doubt.load(Ordering::Relaxed)
             && let Err(error) = turn.persist(LiveChanges::clone)
         {
-            tracing::debug!(%error, "live.toml may still have a change that was refused");
+            tracing::debug!(%error, again_in = ?RETRY, "live.toml may still have a change that was refused; the daemon tries to overwrite it until it succeeds or ends");
         }
     }
 
@@ -231,11 +231,14 @@ impl LiveChangesState {
     /// Writes what holds over a change that was refused for its delay.
     fn put_back(&self) {
         let holds = Arc::clone(&self.shown.lock());
+        let path = holds.path().unwrap_or_default();
         match (self.write)(&holds) {
-            Ok(()) => tracing::info!("the state folder answers again"),
+            Ok(()) => {
+                tracing::info!(path = %path.display(), "the state folder answers again; the daemon wrote to live.toml what holds");
+            }
             Err(error) => {
                 self.is_in_doubt.store(true, Ordering::Relaxed);
-                tracing::error!(%error, "live.toml has a change that was refused because the state folder did not answer in time");
+                tracing::error!(path = %path.display(), waited = ?self.write_max, %error, "live.toml has a change that was refused because the state folder did not answer in time; the daemon tries to overwrite it: check the folder's file system");
             }
         }
     }

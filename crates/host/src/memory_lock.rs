@@ -35,7 +35,12 @@ pub fn may_lock() -> bool {
 pub(crate) fn lock_store(store: &Store) {
     match may_lock() {
         true => warn_if_failed(store.lock_in_memory()),
-        false => tracing::debug!("memory is not locked: `sublet doctor` says why"),
+        false => {
+            tracing::debug!(
+                limit = memlock_limit(),
+                "the daemon may not lock its memory and serves on; the host may swap it out: `sublet doctor` says why"
+            );
+        }
     }
 }
 
@@ -74,8 +79,13 @@ fn lock(what: MlockAllFlags) -> io::Result<()> {
     Ok(())
 }
 
+/// How many bytes this process may lock, for a log line; `None` is without a limit.
+fn memlock_limit() -> Option<u64> {
+    getrlimit(Resource::Memlock).current
+}
+
 fn warn_if_failed(locked: io::Result<()>) {
     if let Err(error) = locked {
-        tracing::warn!(%error, "memory is not locked, and the host may swap it out; raise `ulimit -l` (LimitMEMLOCK=infinity)");
+        tracing::warn!(limit = memlock_limit(), %error, "the daemon cannot lock its memory and serves on; the host may swap it out: raise `ulimit -l` (LimitMEMLOCK=infinity)");
     }
 }

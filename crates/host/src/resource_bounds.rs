@@ -132,7 +132,12 @@ impl ResourceBounds {
                 maximum,
             };
             if let Err(error) = setrlimit(Resource::Nofile, raised) {
-                tracing::warn!(%error, "the limit of open files stays as it is");
+                tracing::warn!(
+                    limit = current,
+                    wanted = self.descriptors,
+                    %error,
+                    "the daemon cannot raise its limit of open files and serves on; some connections will wait: raise `ulimit -n` (LimitNOFILE=), or allow fewer connections"
+                );
             }
         }
         getrlimit(Resource::Nofile).current

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
-use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::memcached::instance::Instance;
 use sublet_frontends::memcached::serve::{self, Group, Listener, StopMode};
 use sublet_frontends::ring::serve as ring;
@@ -254,7 +254,6 @@ fn backend(config: &Config) -> Result<Backend, ServeError> {
     Ok(Backend {
         store,
         clock: Clock::start(),
-        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     })
 }
@@ -325,7 +324,7 @@ fn warn_of_lost_changes(loaded: &LoadedConfig) {
     for said in &loaded.passed_over {
         tracing::warn!(
             said,
-            "live.toml sets something that daemons no longer have; the daemon ignores it"
+            "live.toml sets something that daemons no longer have; the daemon ignores it and goes by the config"
         );
     }
 }

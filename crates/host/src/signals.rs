@@ -63,7 +63,7 @@ impl SignalWaiter {
                     self.is_ending.store(true, Ordering::Relaxed);
                     tracing::info!(
                         signal = name,
-                        "ending: a second SIGTERM or SIGINT ends it at once, with exit code 1"
+                        "the daemon is ending and writes disks to their backings first; a second SIGTERM or SIGINT ends it at once, with exit code 1"
                     );
                     return;
                 }

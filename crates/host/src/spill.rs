@@ -93,10 +93,10 @@ impl SpillFolder {
         let system = rustix::fs::statvfs(folder)?;
         let free = Bytes(system.f_bavail * system.f_frsize);
         if free < size {
-            tracing::warn!(folder = %folder.display(), %free, spill_size = %size, "no persistent pool can be made: the folder has no room for its spill file");
+            tracing::warn!(folder = %folder.display(), %free, spill_size = %size, "the folder has no room for a spill file, and the daemon will refuse persistent pools; free space there, or lower `spill_size`");
         }
         if is_memory(folder)? {
-            tracing::warn!(folder = %folder.display(), "the spill folder is on a file system in memory: pages that do not fit into memory take memory there");
+            tracing::warn!(folder = %folder.display(), "the spill folder is on a file system in memory, and pages that do not fit into memory take memory there; set `spill` to a folder on a disk");
         }
         for left in fs::read_dir(folder)? {
             remove_if_left(&left?.path());
@@ -131,7 +131,8 @@ fn remove_if_left(path: &Path) {
     }
     let known = check_version(&file).map_err(io::Error::other);
     if let Err(error) = known.and_then(|()| fs::remove_file(path)) {
-        tracing::warn!(path = %path.display(), %error, "an unused spill file could not be deleted");
+        let bytes = Bytes(file.metadata().map_or(0, |facts| facts.len()));
+        tracing::warn!(path = %path.display(), %bytes, %error, "the daemon could not delete a spill file that no daemon uses; it serves on, and the file keeps its space: delete it by hand");
     }
 }
 
@@ -172,7 +173,7 @@ impl SpillFactory for SpillFolder {
     fn create(&self) -> io::Result<Arc<dyn Spill>> {
         self.new_file().inspect_err(|error| {
             let (folder, size) = (self.folder.display(), self.size);
-            tracing::error!(%folder, spill_size = %size, %error, "a spill file cannot be made, so the daemon refused a program its persistent pool");
+            tracing::error!(%folder, spill_size = %size, %error, "the daemon cannot make a spill file and refused a program its persistent pool; free space in the folder, or lower `spill_size`");
         })
     }
 }
@@ -314,7 +315,8 @@ impl Spill for SpillFile {
         self.sums.lock().end_write(slot);
         self.log_failure(
             written,
-            "a page cannot be written to its spill file and stays in memory",
+            at,
+            "a page cannot be written to its spill file and stays in memory; check the folder's file system",
         )
     }
 
@@ -332,7 +334,11 @@ impl Spill for SpillFile {
         if expected.is_none() || self.sums.lock().expected(slot) != expected {
             return read; // written anew meanwhile: nobody wants what was there before
         }
-        self.log_failure(read, "a page cannot be read from its spill file")
+        self.log_failure(
+            read,
+            at,
+            "a page cannot be read from its spill file, and its program gets an error; check the folder's disk",
+        )
     }
 }
 
@@ -341,9 +347,9 @@ fn sum(page: &[u8]) -> u32 {
 }
 
 impl SpillFile {
-    fn log_failure(&self, done: io::Result<()>, what: &str) -> io::Result<()> {
+    fn log_failure(&self, done: io::Result<()>, at: u64, what: &str) -> io::Result<()> {
         if let Err(error) = &done {
-            tracing::error!(path = %self.path.display(), %error, "{what}");
+            tracing::error!(path = %self.path.display(), at, %error, "{what}");
         }
         done
     }

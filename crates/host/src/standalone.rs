@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
-use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_store::{Release, Store, StoreSettings, TenantError};
 use sublet_types::{
@@ -71,7 +71,6 @@ impl StandaloneStore {
         let backend = Backend {
             store,
             clock: Clock::start(),
-            deadline_clock: MonotonicClock::default(),
             ledger: Arc::new(Ledger::default()),
         };
         Ok(StandaloneStore {

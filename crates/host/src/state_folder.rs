@@ -2,7 +2,7 @@
 //! for its own.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub(crate) fn claim(loaded: LoadedConfig) -> Result<LoadedConfig, StateError> {
         Some(ClaimOutcome::Ours) => Ok(loaded.reload()?),
         Some(ClaimOutcome::Shared) => Err(held_error(folder, state)),
         None => {
-            tracing::warn!(folder = %folder.display(), "the state folder does not answer and is not claimed yet; check its file system");
+            tracing::warn!(folder = %folder.display(), waited = ?ANSWER_MAX, "the state folder does not answer and is not claimed yet; the daemon starts without waiting longer: check its file system");
             Ok(loaded)
         }
     }
@@ -95,7 +95,8 @@ fn acquire(state: &StateFolderClaim) -> ClaimOutcome {
     match retry_for_killed_daemon(may_pass, || state.acquire().map(|_| ())) {
         Err(PersistError::Shared(_)) => return ClaimOutcome::Shared,
         Err(error) => {
-            tracing::warn!(%error, "the state folder cannot be claimed: changes made while the daemon runs cannot be kept");
+            let folder = state.folder().unwrap_or(Path::new(""));
+            tracing::warn!(folder = %folder.display(), %error, "the daemon cannot claim the state folder and serves on; it keeps no change past its end: make the folder writable for it");
         }
         Ok(()) => {}
     }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_host::config::{self, LoadedConfig};
 use sublet_host::disk::{Disks, run_keeper};
@@ -178,7 +178,6 @@ fn backend() -> Backend {
     Backend {
         store,
         clock: Clock::start(),
-        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const PAGE: &str = "ARCHITECTURE.md";
 pub(crate) fn check(page: &str, sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = crates(page);
     complaints.extend(addresses(page));
-    complaints.extend(functions(page, sources));
+    complaints.extend(names(page, sources));
     complaints
 }
 
@@ -81,23 +81,62 @@ fn address(line: &str) -> Option<&str> {
     Some(address)
 }
 
-/// Functions that the page names as `Type::function`, but that no type of that name has.
-fn functions(page: &str, sources: &[Source]) -> Vec<Complaint> {
+/// Types, functions and modules that the page names, but that the code does not have: `Type`, `Type::function`,
+/// `module::function`.
+fn names(page: &str, sources: &[Source]) -> Vec<Complaint> {
     let methods = methods(sources);
+    let types: BTreeSet<&str> = methods.iter().map(|(owner, _)| owner.as_str()).collect();
+    let types: BTreeSet<&str> = types.into_iter().chain(defined_types(sources)).collect();
+    let is_there = |name: &str| match name.split_once("::") {
+        Some((owner, function)) if owner.starts_with(char::is_uppercase) => {
+            methods.contains(&(owner.to_owned(), function.to_owned()))
+        }
+        Some((module, rest)) => is_in_module(sources, module, rest),
+        None => types.contains(name),
+    };
     let mut complaints = Vec::new();
     for (n, line) in page.lines().enumerate() {
-        for name in line.split('`').skip(1).step_by(2) {
-            let Some((owner, function)) = name.split_once("::") else {
-                continue;
-            };
-            let is_method =
-                owner.starts_with(char::is_uppercase) && function.starts_with(char::is_lowercase);
-            if is_method && !methods.contains(&(owner.to_owned(), function.to_owned())) {
-                complaints.push(wrong(n + 1, format!("there is no `{name}`")));
-            }
-        }
+        let names = line
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|name| is_name(name));
+        let missing = names.filter(|name| !is_there(name));
+        complaints.extend(missing.map(|name| wrong(n + 1, format!("there is no `{name}`"))));
     }
     complaints
+}
+
+/// Whether a piece of code is the name of a type, or a path of names.
+fn is_name(code: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let is_type = code.starts_with(char::is_uppercase) && code.contains(char::is_lowercase);
+    code.chars().all(is_word) && (is_type || code.contains("::"))
+}
+
+/// The names of all types.
+fn defined_types(sources: &[Source]) -> Vec<&str> {
+    let defines = |text: &str| matches!(text, "struct" | "enum" | "trait" | "type");
+    let pairs = sources.iter().flat_map(|source| source.tokens.windows(2));
+    let names = pairs.filter(|pair| defines(&pair[0].text) && pair[1].kind == TokenKind::Word);
+    names.map(|pair| pair[1].text.as_str()).collect()
+}
+
+/// Whether the last module of a path has a function or module of the last name.
+fn is_in_module(sources: &[Source], first: &str, rest: &str) -> bool {
+    let (module, name) = rest.rsplit_once("::").unwrap_or((first, rest));
+    let is_module = |source: &&Source| {
+        let stem = source.path.file_stem().unwrap_or_default();
+        let folder = source
+            .path
+            .parent()
+            .and_then(Path::file_name)
+            .unwrap_or_default();
+        stem == module || (stem == "mod" && folder == module)
+    };
+    let files = sources.iter().filter(is_module);
+    let mut pairs = files.flat_map(|source| source.tokens.windows(2));
+    pairs.any(|pair| matches!(pair[0].text.as_str(), "fn" | "mod") && pair[1].text == name)
 }
 
 /// Each type or trait with each of its functions.
@@ -208,6 +247,8 @@ mod tests {
         let named = |name: &str| check(&format!("{}`{name}`\n", page()), &sources).len();
         assert_eq!((named("Table::find"), named("Draw::find")), (0, 0));
         assert_eq!((named("Table::inner"), named("Chair::find")), (1, 1));
-        assert_eq!(named("std::fs"), 0);
+        assert_eq!((named("Table"), named("Chair")), (0, 1));
+        assert_eq!((named("a::find"), named("a::seek")), (0, 1));
+        assert_eq!((named("README"), named("cargo xtask tidy")), (0, 0));
     }
 }

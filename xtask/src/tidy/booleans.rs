@@ -40,36 +40,63 @@ pub(crate) fn check(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// The names of the boolean parameters in the next pair of brackets.
+/// Types of a parameter that is a boolean, their tokens without gaps.
+const BOOLEANS: [&str; 4] = ["bool", "&bool", "&mutbool", "Option<bool>"];
+
+/// The names of the boolean parameters of the function whose name comes before these tokens.
 fn booleans(after_name: &[Token]) -> Vec<&str> {
-    let Some(open) = after_name.iter().position(|token| token.text == "(") else {
+    let Some(open) = parameters_begin(after_name) else {
         return Vec::new();
     };
     let mut depth = 0usize;
     let mut names = Vec::new();
-    for window in after_name[open..].windows(4) {
-        match window[0].text.as_str() {
+    let mut parameter: Vec<&Token> = Vec::new();
+    for token in &after_name[open..] {
+        match token.text.as_str() {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" => depth = depth.saturating_sub(1),
             _ => {}
         }
+        let ends = depth == 0 || (depth == 1 && token.text == ",");
+        if ends {
+            names.extend(boolean(&parameter));
+            parameter.clear();
+        } else if depth > 1 || token.text != "(" {
+            parameter.push(token);
+        }
         if depth == 0 {
             break;
         }
-        let [name, colon, kind, end] = window else {
-            continue;
-        };
-        let is_last = matches!(end.text.as_str(), "," | ")");
-        if depth == 1
-            && name.kind == TokenKind::Word
-            && colon.text == ":"
-            && kind.text == "bool"
-            && is_last
-        {
-            names.push(name.text.as_str());
-        }
     }
     names
+}
+
+/// Where the brackets of the parameters begin: behind those of the generic parameters, which may hold a `Fn(…)`.
+fn parameters_begin(after_name: &[Token]) -> Option<usize> {
+    let mut angles = 0usize;
+    let mut before = "";
+    for (n, token) in after_name.iter().enumerate() {
+        match token.text.as_str() {
+            "<" => angles += 1,
+            ">" if before != "-" => angles = angles.saturating_sub(1),
+            "(" if angles == 0 => return Some(n),
+            "{" | ";" if angles == 0 => return None,
+            _ => {}
+        }
+        before = &token.text;
+    }
+    None
+}
+
+/// The name of a parameter, if it is a boolean.
+fn boolean<'a>(parameter: &[&'a Token]) -> Option<&'a str> {
+    let colon = parameter.iter().position(|token| token.text == ":")?;
+    let name = parameter[..colon].last()?;
+    let kind: String = parameter[colon + 1..]
+        .iter()
+        .map(|token| token.text.as_str())
+        .collect();
+    BOOLEANS.contains(&kind.as_str()).then_some(&name.text)
 }
 
 /// Whether the innermost open bracket is that of a trait's definition.
@@ -111,6 +138,11 @@ mod tests {
         assert_eq!(
             complaints("pub(super) const fn two<T>(a: bool, b: bool) {}"),
             2
+        );
+        assert_eq!(complaints("pub fn a<F: Fn(u8) -> u8>(f: F, b: bool) {}"), 1);
+        assert_eq!(
+            complaints("pub fn a(b: &mut bool, c: Option<bool>, d: &bool) {}"),
+            3
         );
         assert_eq!(
             complaints("trait Disk { fn write(&self, at: u64, lasting: bool); }"),

@@ -111,6 +111,7 @@ fn rust(root: &Path, paths: &[PathBuf]) -> Result<Vec<Source>, Unreadable> {
             sources.push(Source::parse(path, text)?);
         }
     }
+    source::mark_test_modules(&mut sources);
     Ok(sources)
 }
 

@@ -19,6 +19,8 @@ const POLLS: &[(&str, &str)] = &[
         "crates/lab/src/bench/pressure/container.rs",
         "a_container_takes_its_programs_and_its_cgroup_with_it",
     ),
+    ("crates/host/src/headroom/host_figures_live.rs", "drop"),
+    ("crates/host/src/wait_until.rs", "wait_until"),
     ("crates/sublet/tests/memcached/started.rs", "end"),
     ("crates/sublet/tests/memcached/started.rs", "wait_for"),
     ("crates/sublet/tests/serve/daemon.rs", "drop"),
@@ -63,21 +65,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "crates/frontends/src/vhost_user/serve/listener.rs",
         "shutting_ends_a_wait",
         "nothing tells that a thread waits in the kernel to accept",
-    ),
-    (
-        "crates/frontends/tests/memcached_flush.rs",
-        "a_batch_that_runs_across_the_moment_is_judged_request_by_request",
-        "the store's own clock has to reach the moment within a batch",
-    ),
-    (
-        "crates/frontends/tests/memcached_flush.rs",
-        "a_flush_is_of_whom_its_client_is_served_as",
-        "the store's own clock has to reach the moment",
-    ),
-    (
-        "crates/frontends/tests/memcached_flush.rs",
-        "what_is_stored_before_the_moment_goes_and_what_is_stored_after_it_stays",
-        "neither before nor after its moment: the bound is what is promised",
     ),
     (
         "crates/frontends/tests/nbd/large_replies.rs",

@@ -75,6 +75,24 @@ impl Source {
         })
     }
 
+    /// The files and folders of the modules that it declares for tests only, as `#[cfg(test)] mod name;`.
+    fn test_modules(&self) -> Vec<PathBuf> {
+        let stem = self.path.file_stem().unwrap_or_default();
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let is_face = stem == "mod" || stem == "lib" || stem == "main";
+        let folder = match is_face {
+            true => folder.to_path_buf(),
+            false => folder.join(stem),
+        };
+        let declared = self.tokens.windows(3).filter(|three| {
+            let texts = (three[0].text.as_str(), three[2].text.as_str());
+            texts == ("mod", ";") && three[0].built_for == BuiltFor::Tests
+        });
+        let names = declared.map(|three| &three[1].text);
+        let places = names.flat_map(|name| [folder.join(name), folder.join(format!("{name}.rs"))]);
+        places.collect()
+    }
+
     /// The tokens that are built into the product.
     pub(crate) fn product(&self) -> Vec<&Token> {
         self.tokens
@@ -104,6 +122,17 @@ impl Source {
         };
         let named = calls.flat_map(|(n, _)| arguments(n).filter(|token| token.text == word));
         named.map(|token| token.line).collect()
+    }
+}
+
+/// Takes the files of modules that are declared for tests only out of the product.
+pub(crate) fn mark_test_modules(sources: &mut [Source]) {
+    let tests: Vec<PathBuf> = sources.iter().flat_map(Source::test_modules).collect();
+    let is_test = |path: &Path| tests.iter().any(|test| path.starts_with(test));
+    for source in sources.iter_mut().filter(|source| is_test(&source.path)) {
+        for token in &mut source.tokens {
+            token.built_for = BuiltFor::Tests;
+        }
     }
 }
 
@@ -271,6 +300,24 @@ mod tests {
                 "{apart} is no part of the product"
             );
         }
+    }
+
+    #[test]
+    fn a_file_that_is_declared_for_tests_is_none_of_the_product() {
+        let parse =
+            |path: &str, text: &str| Source::parse(Path::new(path), text.into()).expect("Rust");
+        let mut sources = [
+            parse(
+                "crates/host/src/lib.rs",
+                "#[cfg(test)]\nmod waits;\nmod disk;",
+            ),
+            parse("crates/host/src/waits.rs", "pub fn a() {}"),
+            parse("crates/host/src/disk.rs", "#[cfg(test)] mod deep;"),
+            parse("crates/host/src/disk/deep/inner.rs", "pub fn b() {}"),
+        ];
+        mark_test_modules(&mut sources);
+        let products = sources.each_ref().map(|source| source.product().is_empty());
+        assert_eq!(products, [false, true, false, true]);
     }
 
     #[test]

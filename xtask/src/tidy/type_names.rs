@@ -1,13 +1,13 @@
 //! Checks that a newcomer can guess what each type is, and that no two public types of a crate share a name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::complaint::Complaint;
 use super::source::{BuiltFor, Source, Token, TokenKind};
 
 /// Words that tell a newcomer nothing if they are the whole name of a type, and the field's word for each.
-const RIDDLES: [(&str, &str); 41] = [
+const RIDDLES: [(&str, &str); 46] = [
     ("Aside", "say what is set aside"),
     ("Audience", "Listeners"),
     ("Bed", "say what rests there"),
@@ -19,6 +19,7 @@ const RIDDLES: [(&str, &str); 41] = [
     ("Ear", "Listener or Observer"),
     ("Face", "Instance"),
     ("Farewell", "Shutdown"),
+    ("Figures", "say the figures of what"),
     ("Floor", "say whose"),
     ("Ground", "Reason"),
     ("Hands", "Tasks"),
@@ -37,83 +38,119 @@ const RIDDLES: [(&str, &str); 41] = [
     ("Pond", "Pool"),
     ("Post", "Mailbox"),
     ("Rich", "say who has to spare"),
+    ("Ring", "say the ring of what"),
     ("Rooms", "say what has room"),
     ("Rota", "RoundRobin"),
+    ("Running", "say what runs"),
     ("Seat", "Permit"),
     ("Shelf", "say what it keeps"),
     ("Shelved", "say what it keeps"),
     ("Spread", "say the spread of what"),
     ("Standing", "State"),
+    ("Step", "say the step of what"),
     ("Terms", "say what is agreed"),
     ("Tried", "Attempt"),
     ("Turn", "say whose, or of what"),
     ("Veil", "TlsStream"),
+    ("Verb", "Command or Operation"),
     ("Went", "Outcome"),
 ];
 
-/// Names that several public types of a crate may have: the crate, the name, and the reason.
-const SHARED: [(&str, &str, &str); 12] = [
+/// Words that one place alone may have as the name of a type: the path begins so.
+const HOMES: [(&str, &[&str]); 6] = [
     (
-        "frontends",
-        "AcceptedSocket",
-        "a part that each protocol has, in its own folder",
+        "Event",
+        &[
+            "crates/client/src/messages/",
+            "crates/host/src/observe/events/",
+        ],
     ),
-    (
-        "frontends",
-        "Advance",
-        "a part that each protocol has, in its own folder",
-    ),
-    (
-        "frontends",
-        "Connection",
-        "a part that each protocol has, in its own folder",
-    ),
-    (
-        "frontends",
-        "Group",
-        "a part that each protocol has, in its own folder",
-    ),
-    (
-        "frontends",
-        "LoopAction",
-        "a part that each protocol has, in its own folder",
-    ),
-    (
-        "frontends",
-        "Message",
-        "a part that each protocol has, in its own folder",
-    ),
-    (
-        "frontends",
-        "Session",
-        "a part that each protocol has, in its own folder",
-    ),
-    (
-        "frontends",
-        "Settings",
-        "a part that each protocol has, in its own folder",
-    ),
-    (
-        "frontends",
-        "Worker",
-        "a part that each protocol has, in its own folder",
-    ),
-    (
-        "lab",
-        "Args",
-        "a subcommand's arguments, each in its own file",
-    ),
-    (
-        "sublet",
-        "Args",
-        "a subcommand's arguments, each in its own file",
-    ),
-    (
-        "sim",
-        "Spec",
-        "what a scenario says of a workload, each in its own file",
-    ),
+    ("Judge", &["crates/sim/src/judges"]),
+    ("Pages", &["crates/types/src/"]),
+    ("Slot", &["crates/store/src/items/"]),
+    ("Spill", &["crates/store/src/api.rs"]),
+    ("Stage", &["crates/host/src/disk/stage/"]),
 ];
+
+/// The folders of the protocols in `frontends`.
+const PROTOCOLS: [&str; 4] = ["memcached", "nbd", "ring", "vhost_user"];
+
+/// How types of one name lie apart, so that a reader never has two of them before him.
+enum Apart {
+    /// At most one in the folder of each protocol.
+    ByProtocol,
+    /// Each in a file of its own below this folder of the crate's `src`.
+    ByFile(&'static str),
+}
+
+/// A name that several public types of a crate may have.
+struct SharedName {
+    of: &'static str,
+    name: &'static str,
+    apart: Apart,
+}
+
+const fn by_protocol(name: &'static str) -> SharedName {
+    SharedName {
+        of: "frontends",
+        name,
+        apart: Apart::ByProtocol,
+    }
+}
+
+const fn by_file(of: &'static str, name: &'static str, folder: &'static str) -> SharedName {
+    SharedName {
+        of,
+        name,
+        apart: Apart::ByFile(folder),
+    }
+}
+
+/// Each protocol has these parts. Each subcommand has its arguments, and each workload its part of a scenario.
+const SHARED: [SharedName; 12] = [
+    by_protocol("AcceptedSocket"),
+    by_protocol("Advance"),
+    by_protocol("Connection"),
+    by_protocol("Group"),
+    by_protocol("LoopAction"),
+    by_protocol("Message"),
+    by_protocol("Session"),
+    by_protocol("Settings"),
+    by_protocol("Worker"),
+    by_file("lab", "Args", ""),
+    by_file("sublet", "Args", ""),
+    by_file("sim", "Spec", "workload"),
+];
+
+impl Apart {
+    /// Whether these types lie apart so.
+    fn holds(&self, types: &[PublicType<'_>]) -> bool {
+        let paths: Vec<&Path> = types
+            .iter()
+            .map(|twin| below_src(&twin.source.path))
+            .collect();
+        match self {
+            Apart::ByProtocol => {
+                let count =
+                    |name: &&str| paths.iter().filter(|path| path.starts_with(name)).count();
+                let counts: Vec<usize> = PROTOCOLS.iter().map(count).collect();
+                let apart = counts.iter().all(|count| *count <= 1);
+                apart && counts.iter().sum::<usize>() == types.len()
+            }
+            Apart::ByFile(folder) => {
+                let files: BTreeSet<&&Path> = paths.iter().collect();
+                files.len() == types.len() && paths.iter().all(|path| path.starts_with(folder))
+            }
+        }
+    }
+}
+
+/// A file's path below the `src` of its crate.
+fn below_src(path: &Path) -> &Path {
+    let mut parts = path.components();
+    let _ = parts.by_ref().find(|part| part.as_os_str() == "src");
+    parts.as_path()
+}
 
 /// The keywords before the name of a type.
 const DEFINING: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
@@ -133,7 +170,19 @@ pub(crate) fn riddles(source: &Source) -> Vec<Complaint> {
         let what = format!("`{word}` tells a newcomer nothing");
         Some(Complaint::new(&source.path, name.line, what, *instead))
     };
-    defined.map(|(_, name)| name).filter_map(complain).collect()
+    let astray = |name: &Token| {
+        let (word, homes) = HOMES.iter().find(|(word, _)| *word == name.text)?;
+        let is_home = homes
+            .iter()
+            .any(|home| source.path.to_string_lossy().starts_with(home));
+        let what = format!(
+            "`{word}` is the name of another thing, in {}",
+            homes.join(" and ")
+        );
+        (!is_home).then(|| Complaint::new(&source.path, name.line, what, "say of what it is"))
+    };
+    let complaints = defined.map(|(_, name)| complain(name).or_else(|| astray(name)));
+    complaints.flatten().collect()
 }
 
 /// Finds public types of one crate that share a name.
@@ -151,10 +200,13 @@ pub(crate) fn twins(sources: &[Source]) -> Vec<Complaint> {
             }
         }
     }
-    let shared = |key: &(&str, &str)| SHARED.iter().any(|(of, name, _)| *key == (*of, *name));
+    let shared = |(of, name): &(&str, &str), types: &[PublicType<'_>]| {
+        let row = SHARED.iter().find(|row| (row.of, row.name) == (*of, *name));
+        row.is_some_and(|row| row.apart.holds(types))
+    };
     let twins = named
         .iter()
-        .filter(|(key, types)| types.len() > 1 && !shared(key));
+        .filter(|(key, types)| types.len() > 1 && !shared(key, types));
     twins
         .flat_map(|((_, name), types)| complaints_of(name, types))
         .collect()
@@ -173,8 +225,8 @@ pub(crate) fn idle_rows(sources: &[Source]) -> Vec<Complaint> {
             })
             .count()
     };
-    let idle = SHARED.iter().filter(|(of, name, _)| count(of, name) < 2);
-    let complain = |(of, name, _): &(&str, &str, &str)| {
+    let idle = SHARED.iter().filter(|row| count(row.of, row.name) < 2);
+    let complain = |SharedName { of, name, .. }: &SharedName| {
         let what = format!("no two public types of `{of}` are named `{name}`");
         Complaint::new(
             Path::new("xtask/src/tidy/type_names.rs"),
@@ -284,6 +336,25 @@ mod tests {
             "{}",
             found[0].what
         );
+    }
+
+    #[test]
+    fn a_word_with_a_home_is_refused_elsewhere() {
+        let complaints = |path| riddles(&source(path, "pub struct Judge;")).len();
+        assert_eq!(complaints("crates/sim/src/judges.rs"), 0);
+        assert_eq!(complaints("crates/store/src/items/table/mod.rs"), 1);
+    }
+
+    #[test]
+    fn protocols_share_a_name_once_each() {
+        let worker = |path| source(path, "pub(crate) struct Worker;");
+        let nbd = "crates/frontends/src/nbd/serve/worker.rs";
+        let ring = "crates/frontends/src/ring/serve/worker.rs";
+        assert_eq!(twins(&[worker(nbd), worker(ring)]), []);
+        let second = "crates/frontends/src/ring/other.rs";
+        assert_eq!(twins(&[worker(nbd), worker(ring), worker(second)]).len(), 2);
+        let elsewhere = "crates/frontends/src/serving/worker.rs";
+        assert_eq!(twins(&[worker(nbd), worker(elsewhere)]).len(), 1);
     }
 
     #[test]

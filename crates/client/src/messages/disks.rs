@@ -84,8 +84,14 @@ pub struct DiskStatus {
     pub faults: u64,
     /// Whether the backing's path no longer leads to it: it was deleted or moved, or another file took its place.
     #[serde(default)]
+    pub path_mismatch: bool,
+    /// The old name of `path_mismatch`. It stays for two releases.
+    #[serde(default)]
     pub astray: bool,
     /// Whether a note that the disk's promises rest on cannot be written. Until it is, the disk writes through.
+    #[serde(default)]
+    pub notes_unwritten: bool,
+    /// The old name of `notes_unwritten`. It stays for two releases.
     #[serde(default)]
     pub unnoted: bool,
     /// Whether the disk writes through for now, whatever its durability.
@@ -144,7 +150,9 @@ impl DiskStatus {
             dirty: 0,
             prefetched: 0,
             faults: 0,
+            path_mismatch: false,
             astray: false,
+            notes_unwritten: false,
             unnoted: false,
             held_back: false,
             differences: Vec::new(),

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block_device::{
     Disk, DiskFastPath, DiskFault, DiskOperation, DiskOutcome, DiskRequest, DiskShape, Fua, Zeroing,
 };
@@ -228,7 +228,6 @@ pub(crate) fn backend() -> (Backend, TenantId) {
     let backend = Backend {
         store,
         clock: Clock::start(),
-        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     };
     (backend, tenant)

@@ -228,8 +228,8 @@ impl<D: ServedListener> Acceptor<D> {
             match rustix::net::acceptfrom_with(&listener.listener().socket, flags) {
                 Ok((socket, from)) => listener.accepted(socket, from),
                 Err(Errno::AGAIN) => return,
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    self.pause(key);
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    self.pause(key, error);
                     return;
                 }
                 // The client went away again, or the network reported an error for it: go on to the next one.
@@ -250,14 +250,18 @@ impl<D: ServedListener> Acceptor<D> {
 
     /// Pauses all listeners for a moment, because no descriptor or no memory is left. Otherwise the acceptor would spin
     /// on them.
-    fn pause(&mut self, key: usize) {
+    fn pause(&mut self, key: usize, error: Errno) {
         self.paused_at = Some(Instant::now());
         self.unfinished.push(key);
         self.listeners
             .iter()
             .for_each(|(_, listener)| listener.paused());
+        let listener = self.listeners.get(key);
         tracing::warn!(
-            "new connections wait: no file descriptor or memory is left; raise `ulimit -n` or allow fewer connections"
+            listener = listener.map(|listener| listener.listener().address()),
+            %error,
+            again_in = ?PAUSE,
+            "the process lacks a file descriptor or memory for a new connection, and all listeners pause for a moment; raise `ulimit -n` (LimitNOFILE=), or allow fewer connections"
         );
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::vec::Drain;
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use sublet_client::ring::layout::{Completion, Outcome, Submission};
 use sublet_client::ring::{
     CorruptIndex, DaemonEnd, Fault, GetOutcome, PageSlot, PutOutcome, Refusal, SlotRun, Wakeup,
@@ -21,6 +20,7 @@ use super::metrics::{Operation, RingFigures, RingTally};
 use super::page_copy::read_page;
 use super::page_operations::{PageOperations, page_key};
 use super::wire::{self, PageRun, Request};
+use crate::serving::MonotonicClock;
 
 /// What one turn of a connection may cost before others get theirs. Each entry and each of its pages costs 1. A request
 /// that may take its time costs a whole turn. The batch that goes beyond the limit is still finished.
@@ -60,23 +60,22 @@ enum BatchEnd {
 /// What a turn has cost so far.
 struct TurnBudget {
     cost: u32,
-    since: Timespec,
-}
-
-impl Default for TurnBudget {
-    fn default() -> TurnBudget {
-        TurnBudget {
-            cost: 0,
-            since: clock_gettime(ClockId::MonotonicCoarse),
-        }
-    }
+    clock: MonotonicClock,
+    since: Duration,
 }
 
 impl TurnBudget {
+    fn begin(clock: MonotonicClock) -> TurnBudget {
+        let since = clock.coarse();
+        TurnBudget {
+            cost: 0,
+            clock,
+            since,
+        }
+    }
+
     fn is_exhausted(&self) -> bool {
-        let time = clock_gettime(ClockId::MonotonicCoarse) - self.since;
-        self.cost >= TURN_COST_MAX
-            || Duration::try_from(time).is_ok_and(|time| time > TURN_TIME_MAX)
+        self.cost >= TURN_COST_MAX || self.clock.coarse() - self.since > TURN_TIME_MAX
     }
 }
 
@@ -147,6 +146,7 @@ pub(super) struct SessionResources<'a, P, S> {
     pub(super) joined_pools: &'a JoinedPools,
     pub(super) unclaimed_pools: &'a UnclaimedPools,
     pub(super) figures: &'a RingFigures,
+    pub(super) clock: MonotonicClock,
     /// The socket that carries the client's doorbell.
     pub(super) socket: S,
 }
@@ -172,7 +172,7 @@ impl<R> Session<R> {
         &mut self,
         resources: &SessionResources<'_, P, S>,
     ) -> Result<RingTurnEnd, CorruptIndex> {
-        let mut budget = TurnBudget::default();
+        let mut budget = TurnBudget::begin(resources.clock);
         let turn_end = loop {
             if !self.continue_removal(resources, &mut budget) {
                 break Ok(RingTurnEnd::Again);
@@ -574,7 +574,7 @@ fn end_pool<P: PageOperations, S>(
 fn spill_of(settings: &Settings) -> Result<Arc<dyn Spill>, Refusal> {
     let spills = settings.spill.as_ref().ok_or(Refusal::NoSpill)?;
     spills.create().map_err(|error| {
-        tracing::debug!(%error, "cannot make a spill file for a pool");
+        tracing::debug!(%error, "the daemon cannot make a spill file and refuses a client its persistent pool; it serves the client's other pools");
         Refusal::Failed
     })
 }

@@ -43,7 +43,13 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
+    #[allow(dead_code, reason = "a test of the clock makes its own")]
     pub(crate) fn new(settings: Settings) -> Harness {
+        Harness::by(Clock::start(), settings)
+    }
+
+    /// A harness whose daemon goes by this clock.
+    pub(crate) fn by(clock: Clock, settings: Settings) -> Harness {
         let store = Store::new(StoreSettings {
             capacity: Bytes::mib(64),
             limit: Bytes::mib(64),
@@ -63,8 +69,7 @@ impl Harness {
             store.add_tenant(settings).expect("one of two tenants")
         });
         let ledger = Arc::new(Ledger::default());
-        let store_handle =
-            StoreHandle::new(&store, Clock::start(), &ledger).expect("the first worker");
+        let store_handle = StoreHandle::new(&store, clock, &ledger).expect("the first worker");
         let passwords = passwords(&settings, other);
         Harness {
             instance: Arc::new(Instance::new(settings, Box::new(FakeProcess), passwords)),

@@ -165,8 +165,7 @@ fn backend(clock: &MonotonicClock) -> Backend {
     });
     Backend {
         store: store.expect("memory for a small store"),
-        clock: Clock::start(),
-        deadline_clock: clock.clone(),
+        clock: Clock::by(*clock),
         ledger: Arc::new(Ledger::default()),
     }
 }

@@ -362,7 +362,11 @@ async fn require_token(token: Arc<str>, request: Request, next: Next) -> Respons
     if has_token(request.headers(), &token) {
         return next.run(request).await;
     }
-    tracing::warn!("a caller of the admin interface did not show the token");
+    let peer = request.extensions().get::<Actor>();
+    tracing::warn!(
+        peer = peer.map(tracing::field::display),
+        "a caller of the admin interface did not show the token; the daemon refused the call: give it `--admin-token FILE`"
+    );
     HttpError::new(
         StatusCode::UNAUTHORIZED,
         "the token is missing or wrong",

@@ -105,7 +105,10 @@ async fn serve_tls(listener: Option<TlsListener>, daemon: Arc<Daemon>, snapshots
             };
             match timeout(HEAD_TIME_MAX, tls_stream).await {
                 Ok(Ok(stream)) => serve_connection(stream, routes, place).await,
-                Ok(Err(error)) => warn(BAD_TLS, &error),
+                Ok(Err(error)) => {
+                    let peer = address.map(tracing::field::display);
+                    tracing::warn!(peer, %error, "a TLS handshake on the admin interface failed; the daemon closed the connection: check the caller's CA file and TLS version");
+                }
                 Err(_) => {}
             }
         }
@@ -153,7 +156,7 @@ async fn accept_connections<S, A, T>(
                 place,
             ))),
             Err(error) => {
-                warn(NOT_ACCEPTED, &error);
+                tracing::warn!(%error, again_in = ?ACCEPT_PAUSE, "the daemon cannot accept a connection to the admin interface and tries again; raise `ulimit -n` (LimitNOFILE=) if no file descriptor is left");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -203,7 +206,7 @@ where
             Err(_) if call.is_under_way() => {}
             Err(_) | Ok(Ok(())) => return,
             Ok(Err(error)) => {
-                tracing::debug!(%error, "an admin connection ended badly");
+                tracing::debug!(%error, "a connection to the admin interface failed; the daemon closed it and serves the others");
                 return;
             }
         }
@@ -216,21 +219,13 @@ fn authenticate_owner(stream: &UnixStream) -> Option<Actor> {
     let peer = stream.peer_cred();
     let uid = peer.as_ref().map(|peer| peer.uid());
     if !matches!(uid, Ok(uid) if uid == 0 || uid == geteuid().as_raw()) {
-        warn(STRANGER, &format_args!("uid {uid:?}"));
+        tracing::warn!(uid = ?uid, "the daemon refused a caller of the admin socket that is not its owner; only root and the daemon's user may call");
         return None;
     }
     peer.ok().map(|peer| Actor::Caller {
         uid: peer.uid(),
         pid: peer.pid(),
     })
-}
-
-const BAD_TLS: &str = "a TLS handshake on the admin interface failed";
-const NOT_ACCEPTED: &str = "a connection to the admin interface was not accepted";
-const STRANGER: &str = "somebody else than the owner came to the admin socket";
-
-fn warn(what: &str, why: &dyn std::fmt::Display) {
-    tracing::warn!(%why, "{what}");
 }
 
 #[cfg(test)]

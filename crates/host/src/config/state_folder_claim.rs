@@ -124,7 +124,7 @@ fn lock_folder(folder: &Path) -> Result<File, PersistError> {
     let file = open_lock(folder, &path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {
-            write_pid(&file);
+            write_pid(&file, &path);
             Ok(file)
         }
         Err(TryLockError::WouldBlock) => Err(PersistError::Shared(folder.to_owned())),
@@ -135,12 +135,12 @@ fn lock_folder(folder: &Path) -> Result<File, PersistError> {
 const LOCK: &str = "live.lock";
 
 /// Writes the daemon's process number into the file. There may be no space for that.
-fn write_pid(file: &File) {
+fn write_pid(file: &File, path: &Path) {
     let signed = file
         .set_len(0)
         .and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0));
     if let Err(error) = signed {
-        tracing::debug!(%error, "the lock of the state folder does not say which process has it");
+        tracing::debug!(path = %path.display(), pid = std::process::id(), %error, "the daemon cannot write its pid into the lock of the state folder; a second daemon there will not name this one");
     }
 }
 

@@ -89,7 +89,7 @@ impl Daemon {
         if kept.is_err()
             && let Err(error) = self.disks.retract(&name)
         {
-            tracing::error!(disk = %name, %error, "the disk could not be written down; the daemon serves it until it is removed or the daemon ends");
+            tracing::error!(disk = %name, %error, "the daemon could not write the disk down, nor end it again; it serves the disk until the daemon ends, or until `sublet disk remove` ends it");
         }
         Ok(kept?)
     }

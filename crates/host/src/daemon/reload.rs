@@ -34,7 +34,7 @@ impl Daemon {
             Ok(thread) => *self.rereading.thread.lock() = Some(thread),
             Err(error) => {
                 self.rereading.asked.store(0, Ordering::Release);
-                tracing::warn!(%error, "SIGHUP: the daemon reads nothing again");
+                tracing::warn!(%error, "SIGHUP: the daemon cannot make a thread and reads no file anew; send the signal again: `sublet doctor` checks the limits");
             }
         }
     }

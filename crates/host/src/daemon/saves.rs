@@ -354,6 +354,6 @@ fn warn_of_eviction(name: &TenantName, grants: Option<SavedGrants>) {
         ..
     }) = grants
     {
-        tracing::warn!(tenant = %name, eviction = gone, given = %eviction, "the file names an eviction that daemons no longer have; the default is used");
+        tracing::warn!(tenant = %name, eviction = gone, given = %eviction, "the save file names an eviction that daemons no longer have; the tenant gets the default: `sublet tenants set NAME --eviction` gives it another");
     }
 }

@@ -111,7 +111,7 @@ impl OpenDisks {
             }
             UnwrittenAction::Discard => {
                 if !self.disconnect_within(name, LAST_CHANCE) {
-                    tracing::error!(disk = %name, "the removed disk still has clients: its backing does not answer their requests");
+                    tracing::error!(disk = %name, waited = ?LAST_CHANCE, "the removed disk still has clients because its backing does not answer their requests; the daemon removes it all the same");
                 }
                 leaving.try_drain(LAST_CHANCE);
                 Ok(())
@@ -121,7 +121,7 @@ impl OpenDisks {
             leaving.is_leaving.store(false, Ordering::Relaxed);
             let disk = Arc::clone(&leaving.disk);
             if let Err(error) = self.serve(&disk, &leaving.settings) {
-                tracing::error!(disk = %name, %error, "the disk could not be removed, and no client can reach it");
+                tracing::error!(disk = %name, %error, "the daemon could not remove the disk, and cannot serve it again; no client reaches it: run `sublet disk remove` again, or restart the daemon");
             }
             return Err(error);
         }
@@ -173,7 +173,7 @@ impl OpenDisks {
         let stage = self.stage();
         let pages = Pages(stage.map_or(0, |stage| stage.remove_all(name)));
         if pages.0 > 0 {
-            tracing::warn!(disk = %name, given_up = %pages, "pages that no backing has were given up with their disk");
+            tracing::warn!(disk = %name, given_up = %pages, "the daemon gave up pages that no backing has, as their owner ordered; a guest that swapped them must not go on");
         }
         self.stage_notes.remove(name);
         self.served.remove(name);
@@ -206,7 +206,9 @@ impl OpenDisks {
         let places = self.places.try_lock_for(PLACES_MAX);
         if places.is_none() {
             tracing::error!(
-                "clients of disks are left connected: the file system of another disk's socket hangs"
+                disks = self.names(),
+                waited = ?PLACES_MAX,
+                "clients of disks stay connected because the file system of a disk's socket hangs; the daemon ends without them: check that file system"
             );
         }
         if let Some(places) = places.and_then(|mut places| places.take())
@@ -217,7 +219,9 @@ impl OpenDisks {
             )
         {
             tracing::error!(
-                "clients of disks are left connected: a backing does not answer their requests"
+                disks = self.names(),
+                waited = ?CLOSING_MAX.min(self.environment.silence_max),
+                "clients of disks stay connected because a backing does not answer their requests; the daemon ends without them: check the backings"
             );
         }
         let all: Vec<Arc<ServedDisk>> = self.open.lock().values().cloned().collect();
@@ -232,6 +236,12 @@ impl OpenDisks {
         if let Some(staging) = staging {
             staging.end(&self.stage_notes);
         }
+    }
+
+    /// The names of all open disks, for a log line.
+    fn names(&self) -> String {
+        let names: Vec<String> = self.open.lock().keys().map(DiskName::to_string).collect();
+        names.join(", ")
     }
 }
 
@@ -278,7 +288,7 @@ impl ServedDisk {
         let left = until.saturating_duration_since(Instant::now());
         let has_ended = running.is_none_or(|running| running.end_within(left));
         if !has_ended {
-            tracing::error!(disk = %self.settings.name, "the backing of the disk hangs: the disk's thread ends with the process, and its lock ends when the backing answers");
+            tracing::error!(disk = %self.settings.name, waited = ?left, "the backing of the disk hangs: the disk's thread ends with the process, and its lock ends when the backing answers");
         }
     }
 
@@ -287,7 +297,7 @@ impl ServedDisk {
         let running = self.running.lock().take();
         let has_ended = running.is_none_or(|running| running.end_within(time));
         if !has_ended {
-            tracing::error!(disk = %self.settings.name, "the backing of the removed disk hangs: the disk's thread, memory and lock stay until the backing answers or the daemon ends");
+            tracing::error!(disk = %self.settings.name, waited = ?time, "the backing of the removed disk hangs: the disk's thread, memory and lock stay until the backing answers or the daemon ends");
         }
     }
 
@@ -368,10 +378,10 @@ impl ServedDisk {
 
     /// Writes to the backing what it takes within a time.
     pub(super) fn try_drain(&self, time: Duration) {
-        if self.disk.swap.is_some()
+        if let Some(swap) = &self.disk.swap
             && let Err(error) = self.flush(WaitLimit::Until(Instant::now() + time))
         {
-            tracing::warn!(disk = %self.settings.name, %error, "the disk is removed before its backing has everything, because its owner said so");
+            tracing::warn!(disk = %self.settings.name, left = %Pages(swap.dirty()), %error, "the daemon removes the disk before its backing has everything, because its owner said so; what is left is lost");
         }
     }
 }
@@ -381,7 +391,7 @@ impl KeptStage {
     fn end(self, stage_notes: &StageNotes) {
         let left = self.stage.disks();
         for (disk, pages) in &left {
-            tracing::error!(%disk, pages, "pages of swap have no copy on their backing: they are kept in memory for the next start");
+            tracing::error!(%disk, pages, "pages of swap have no copy on their backing; the keeper keeps them in memory for the next start: mend the backing and start the daemon");
         }
         let named: Vec<DiskName> = left.iter().map(|(disk, _)| disk.clone()).collect();
         let (stage_notes, stage) = (stage_notes.clone(), self.stage.id().clone());
@@ -390,7 +400,8 @@ impl KeptStage {
             stage_notes.remove_all_but(&stage, &named)
         }) {
             tracing::error!(
-                "notes on pages of swap stay in the state folder, because its file system does not answer: the next start takes such disks for lost"
+                waited = ?NOTES_MAX,
+                "notes on pages of swap stay because the state folder's file system does not answer; the next start takes such disks for lost: `sublet disk open NAME --force` opens one"
             );
         }
         let Some(kept) = self.kept else {
@@ -399,8 +410,11 @@ impl KeptStage {
         match is_empty {
             true => kept.end(),
             false if !kept.is_found() => {
+                let pages: u64 = left.iter().map(|(_, pages)| pages).sum();
                 tracing::error!(
-                    "no keeper can hand these pages to the next start: it will say which disks lack them"
+                    pages,
+                    disks = left.len(),
+                    "no keeper can hand pages of swap to the next start, and they are lost; it keeps their disks closed: end the guests, then `sublet disk open NAME --force`"
                 );
             }
             false => {}

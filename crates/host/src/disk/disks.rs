@@ -139,7 +139,7 @@ impl Disks {
     /// Finds pages of swap that an earlier daemon left, of any disk.
     fn recover_staged_pages(&self) {
         if let Err(error) = self.open.recover_stage() {
-            tracing::error!(%error, "the daemon cannot find out whether pages of swap were left behind");
+            tracing::error!(%error, "the daemon cannot find out whether an earlier daemon left pages of swap, and starts without them; mend the cause and restart it");
         }
         for left in self.left_behind() {
             tracing::warn!(disk = %left.name, pages = left.pages, "pages of swap were left behind, and no disk writes them: `sublet disk show` says what to do");
@@ -362,7 +362,10 @@ impl Disks {
             }
         });
         if self.open.list().iter().all(|disk| disk.dirty == 0) {
-            tracing::info!("disks are drained");
+            tracing::info!(
+                disks = all.len(),
+                "disks are drained: their backings have everything"
+            );
         }
     }
 
@@ -383,14 +386,15 @@ impl Disks {
 
     fn flush_last(&self, name: &DiskName) {
         if let Err(error) = self.open.drain(name) {
-            tracing::error!(disk = %name, %error, "not everything reached the backing: the keeper keeps the rest for the next start");
+            let left = self.open.left_pages(name);
+            tracing::error!(disk = %name, %left, %error, "not everything reached the backing; the keeper keeps the pages of swap that are left for the next start: mend the backing first");
         }
     }
 
     fn report_dirty(&self) {
         let dirty: Pages = self.open.list().iter().map(|disk| Pages(disk.dirty)).sum();
         if dirty.0 > 0 {
-            tracing::info!(left = %dirty.bytes(), "draining disks to their backings");
+            tracing::info!(left = %dirty.bytes(), "the daemon writes disks to their backings before it ends");
         }
     }
 }
@@ -455,7 +459,7 @@ impl DiskBacking {
         };
         let deleted = fs::remove_file(path);
         if let Err(error) = &deleted {
-            tracing::warn!(path = %path.display(), %error, "the file of the removed disk could not be deleted");
+            tracing::warn!(path = %path.display(), %error, "the daemon removed the disk but could not delete its file; delete it by hand");
         }
         deleted.is_ok()
     }

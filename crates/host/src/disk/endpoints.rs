@@ -256,7 +256,14 @@ impl DiskEndpoints {
         }
         match Arc::into_inner(nbd) {
             Some(nbd) => nbd.stop(),
-            None => tracing::error!("clients of disks stay connected: one disk is still closing"),
+            None => {
+                let places: Vec<String> = self.open.keys().map(DiskListen::to_string).collect();
+                tracing::error!(
+                    listeners = places.join(", "),
+                    waited = ?CLOSING_MAX,
+                    "NBD clients stay connected because the clients of one disk still close; the daemon ends without them: check that disk's backing"
+                );
+            }
         }
     }
 }
@@ -288,6 +295,7 @@ impl ClosingClients {
     /// Returns whether no client uses the disk.
     pub(super) fn wait_within(self, time: Duration) -> bool {
         let (gone, all_gone) = mpsc::channel::<()>();
+        let disk = self.disk.clone();
         let closing = Arc::new(Mutex::new(Some(self)));
         let wait = {
             let closing = Arc::clone(&closing);
@@ -304,7 +312,7 @@ impl ClosingClients {
             .name("closing".to_owned())
             .spawn(wait)
         {
-            tracing::warn!(%error, "the daemon waits for the disk's clients without a time limit");
+            tracing::warn!(disk, limit = ?time, %error, "the daemon cannot make a thread and waits for the disk's clients without a limit; `sublet doctor` checks the limits");
             closing
                 .lock()
                 .take()

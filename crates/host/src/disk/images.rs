@@ -42,7 +42,7 @@ impl Drop for NewImage {
         if let Some(path) = &self.0
             && let Err(error) = fs::remove_file(path)
         {
-            tracing::warn!(path = %path.display(), %error, "an image that was made in vain could not be deleted");
+            tracing::warn!(path = %path.display(), %error, "the daemon could not delete an image that it made for a disk which was not added; delete it by hand");
         }
     }
 }

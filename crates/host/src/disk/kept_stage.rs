@@ -94,7 +94,8 @@ impl OpenDisks {
                 if begun.elapsed() > SILENCE {
                     *self.silent_at.lock() = Some(Instant::now());
                 }
-                tracing::error!(%error, "there is no stage for pages of swap; swap is written through");
+                let dirty_max = self.environment.dirty_max;
+                tracing::error!(%dirty_max, %error, "there is no stage for pages of swap, and swap is written through; the daemon tries again when it starts: mend the cause and restart it");
                 Ok(KeptStage {
                     stage: Arc::new(Stage::none(error).map_err(DiskError::System)?),
                     kept: None,
@@ -200,7 +201,7 @@ impl OpenDisks {
             );
         }
         for (disk, pages) in stage.disks() {
-            tracing::info!(%disk, pages, "an earlier daemon left pages of swap to write");
+            tracing::info!(%disk, pages, "an earlier daemon left pages of swap; the disk writes them to its backing as soon as it is open");
         }
         Ok(KeptStage {
             stage: Arc::new(stage),

@@ -240,7 +240,7 @@ fn open_backing(
 fn report_partial_sector(backing: &Backing, settings: &DiskSettings) -> u64 {
     let rest = backing.partial_sector_bytes().unwrap_or(0);
     if rest > 0 {
-        tracing::warn!(disk = %settings.name, bytes = rest, "the last bytes of the backing are no whole sector, and no part of the disk");
+        tracing::warn!(disk = %settings.name, path = %backing.path().display(), bytes = rest, "the last bytes of the backing fill no sector of 512 bytes, and no guest sees them; lengthen the backing if they matter");
     }
     rest
 }
@@ -252,7 +252,8 @@ fn reserve(backing: &Backing, settings: &DiskSettings) -> Option<String> {
         return None;
     }
     let error = backing.reserve().err()?;
-    tracing::warn!(disk = %settings.name, %error, "the backing does not have blocks for all pages of swap");
+    let wanted = Bytes(backing.bytes().unwrap_or_default());
+    tracing::warn!(disk = %settings.name, path = %backing.path().display(), %wanted, %error, "the backing does not have blocks for all pages of swap; the daemon serves it, and a guest's write may fail: free space on its file system");
     Some(error.to_string())
 }
 
@@ -298,7 +299,7 @@ fn check_owner(
         }
         None => {
             if let Err(error) = backing.set_owner(tenant) {
-                tracing::debug!(disk = %settings.name, %error, "the disk's file cannot say whose pages it has");
+                tracing::debug!(disk = %settings.name, path = %backing.path().display(), wanted = tenant, %error, "the daemon cannot write into the disk's file whose pages it has; a later disk of that name does not take the file over");
             }
         }
     }
@@ -329,7 +330,7 @@ fn fit_size(
                 source,
             })?;
     } else if said.0 < has && may_be_larger {
-        tracing::warn!(disk = %settings.name, has = %Bytes(has), size = %said, "the backing is larger than its disk");
+        tracing::warn!(disk = %settings.name, has = %Bytes(has), size = %said, "the backing is larger than its disk, and guests see the disk's size; `sublet disk resize` lets them see the rest");
     } else {
         return Err(DiskError::Backing(BackingError::OtherSize {
             path: backing.path().to_owned(),
@@ -343,7 +344,8 @@ fn fit_size(
 /// Removes a file that was made for a disk which was not added after all.
 pub(super) fn remove_unused_backing(path: &Path) {
     if let Err(error) = std::fs::remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "a backing that was made in vain could not be deleted");
+        let bytes = Bytes(std::fs::metadata(path).map_or(0, |facts| facts.len()));
+        tracing::warn!(path = %path.display(), %bytes, %error, "the daemon could not delete a backing that it made for a disk which was not added; delete it by hand");
     }
 }
 
@@ -364,7 +366,7 @@ fn spawn_thread(
         let disk = Arc::clone(&thread.disk);
         let _ = ready.send(Ok(Arc::clone(&disk)));
         if let Err(error) = thread.run() {
-            tracing::error!(%error, "a disk's thread failed: the daemon ends, so that guests find the next one");
+            tracing::error!(disk = %disk.settings.name, %error, "the disk's thread failed; the daemon aborts, so that guests find the next one: start it again");
             std::process::abort();
         }
         end_pool(&store_handle, &disk);

@@ -482,11 +482,15 @@ impl OpenDisks {
             ),
             (None, false) => (DiskState::Serving, String::new()),
         };
+        let path_mismatch = disk.problems.path_mismatch().is_some();
+        let notes_unwritten = disk.problems.is_unnoted();
         DiskStatus {
             state,
             why: with_drawbacks(why, drawbacks(disk)),
-            astray: disk.problems.path_mismatch().is_some(),
-            unnoted: disk.problems.is_unnoted(),
+            path_mismatch,
+            astray: path_mismatch,
+            notes_unwritten,
+            unnoted: notes_unwritten,
             held_back: disk
                 .swap
                 .as_ref()

@@ -81,7 +81,8 @@ impl ServedNotes {
             .path(name)
             .map_or(Ok(()), |path| notes::remove(&self.state, &path));
         if let Err(error) = taken {
-            tracing::warn!(disk = %name, %error, "the note that the disk was served could not be removed");
+            let path = self.path(name).unwrap_or_default();
+            tracing::warn!(disk = %name, path = %path.display(), %error, "the daemon could not remove its note that the disk was served; delete it by hand, or a new disk of that name may stay closed");
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create};
-use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block_device::{
     Buffer, Disk, DiskFastPath, DiskFault, DiskOperation, DiskOutcome, DiskRequest, Extent,
     ExtentLimit, Fua, Hole, OutcomeSink, ZeroSpeed, Zeroing,
@@ -56,7 +56,6 @@ fn backend(memory: Bytes) -> Backend {
     Backend {
         store: store.expect("a store"),
         clock: Clock::start(),
-        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     }
 }

@@ -155,7 +155,7 @@ impl DiskWatch {
             match watched.state.try_lock_until(until) {
                 Some(mut state) => watched.end(&mut state),
                 None => {
-                    tracing::error!(disk = %watched.name, "a note of the disk is left under way: its file system does not answer")
+                    tracing::error!(disk = %watched.name, waited = ?END_MAX, "a note of the disk is left under way because the state folder's file system does not answer; the daemon ends without it: check that file system")
                 }
             }
         }
@@ -192,7 +192,7 @@ impl WatchedDisk {
             .stack_size(STACK);
         let spawned = thread.spawn(move || watched.run(&note_stores));
         if let Err(error) = &spawned {
-            tracing::warn!(disk = %self.name, %error, "no thread watches the disk until the next disk is added");
+            tracing::warn!(disk = %self.name, %error, "the daemon cannot make a thread that watches the disk's backing, and tries again when the next disk is added; `sublet doctor` checks the limits");
         }
         spawned.is_ok()
     }

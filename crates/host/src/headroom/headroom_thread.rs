@@ -173,7 +173,7 @@ static HOLDS_OTHERS_PAGES: AtomicBool = AtomicBool::new(false);
 
 fn set_oom_score(score: i32) {
     if let Err(error) = fs::write("/proc/self/oom_score_adj", score.to_string()) {
-        tracing::warn!(%error, wanted = score, "oom_score_adj stays as it is: an out-of-memory kill may hit the wrong process");
+        tracing::warn!(%error, wanted = score, "the daemon cannot change its oom_score_adj and serves on; an out-of-memory kill may hit the wrong process: allow it CAP_SYS_RESOURCE, or set OOMScoreAdjust=");
     }
 }
 
@@ -187,6 +187,6 @@ fn raise_priority() {
         }
     }
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "the thread that follows the host keeps its priority");
+        tracing::debug!(%error, wanted = NICE, "the thread that follows the host keeps its nice value and may run late on a busy host; raise `ulimit -e` (LimitNICE=)");
     }
 }

@@ -50,7 +50,7 @@ impl PolicyLogFile {
         let written = self.file.write_all(line.as_bytes());
         let was_ailing = std::mem::replace(&mut self.is_ailing, written.is_err());
         if let (Err(error), false) = (written, was_ailing) {
-            tracing::error!(path = %self.path.display(), %error, "the decision log cannot be written; it goes on in memory");
+            tracing::error!(path = %self.path.display(), bytes = line.len(), %error, "the decision log cannot be written; the daemon keeps the line in memory and tries the file again with the next: check its file system");
         }
     }
 }

@@ -291,7 +291,7 @@ impl PolicyLoop {
         let are_short = floors.short() > Bytes::ZERO;
         if are_short && !*were_short {
             let (asked, room) = (floors.asked, floors.room);
-            tracing::warn!(%asked, %room, "the tenants' floors together are more than tenants may hold: each is cut in proportion");
+            tracing::warn!(%asked, %room, "the tenants' floors together are more than tenants may hold; the daemon cuts each in proportion: `sublet tenants set NAME --floor` lowers one");
         }
         *were_short = are_short;
     }

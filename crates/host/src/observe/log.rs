@@ -107,7 +107,7 @@ pub(crate) fn report_suppressed() {
     if more > 0 {
         tracing::warn!(
             lines = more,
-            "lines of this log were lost, because nobody read it"
+            "this log lost lines because its reader was too slow; the daemon goes on: let the reader read faster, or log less with `--log`"
         );
     }
 }

@@ -178,10 +178,22 @@ impl LogRateLimit {
         for SuppressedLines { level, what, count } in taken {
             // The level must be a constant of its line.
             match level {
-                Level::ERROR => tracing::error!(left_out = count, "more lines: {what}"),
-                Level::WARN => tracing::warn!(left_out = count, "more lines: {what}"),
-                Level::INFO => tracing::info!(left_out = count, "more lines: {what}"),
-                _ => tracing::debug!(left_out = count, "more lines: {what}"),
+                Level::ERROR => tracing::error!(
+                    left_out = count,
+                    "the limit on log lines left out more like this: {what}"
+                ),
+                Level::WARN => tracing::warn!(
+                    left_out = count,
+                    "the limit on log lines left out more like this: {what}"
+                ),
+                Level::INFO => tracing::info!(
+                    left_out = count,
+                    "the limit on log lines left out more like this: {what}"
+                ),
+                _ => tracing::debug!(
+                    left_out = count,
+                    "the limit on log lines left out more like this: {what}"
+                ),
             }
         }
     }

@@ -159,7 +159,7 @@ impl TenantRegistry {
             && self.grants_of(id) == grants
             && let Err(error) = self.grant(name, before, ChangeLifetime::UntilRestart, by)
         {
-            tracing::warn!(tenant = %name, %error, "the tenant was not restored, but keeps what the file grants it");
+            tracing::warn!(tenant = %name, %error, "the tenant was not restored, but keeps what the save file grants it; `sublet tenants set` changes that");
         }
         done
     }

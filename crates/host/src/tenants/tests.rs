@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sublet_client::messages::{AddTenant, ChangeLifetime, ChangeTenant, Limit};
-use sublet_frontends::backend::{Backend, MonotonicClock};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger, StoreHandle};
 use sublet_store::{PageSettings, SavedGrants, SavedLimits, Store, StoreSettings};
 use sublet_types::{Bytes, EvictionKind, PoolFlags, TenantId, TenantName, TenantSettings, Weight};
@@ -32,7 +32,6 @@ fn backend() -> Backend {
     Backend {
         store: store.expect("a store"),
         clock: Clock::start(),
-        deadline_clock: MonotonicClock::default(),
         ledger: Arc::new(Ledger::default()),
     }
 }

@@ -45,7 +45,7 @@ impl ClientControls for StandaloneControls {
     fn refresh_certs(&self) -> Result<(), CertsRefused> {
         let tls = self.tls.as_ref().ok_or(CertsRefused::NoTls)?;
         tls.reload().map_err(|error| {
-            tracing::warn!(%error, "cannot use the new certificates; the old ones stay until a refresh succeeds");
+            tracing::warn!(%error, "memcached cannot use the new certificates and keeps the old ones; mend the files and send `refresh_certs` again");
             CertsRefused::Unusable("the certificates cannot be used")
         })
     }

@@ -91,15 +91,15 @@ fn a_disk_without_its_note_writes_through_until_there_is_room_for_it() {
     };
     state.fill();
     let daemon = serve(&folder);
+    wait_until("the note is refused", || swap(&folder).notes_unwritten);
     let status = swap(&folder);
-    assert!(status.unnoted, "{status:?}");
     assert!(status.why.contains("No space left"), "{status:?}");
     write_and_lose_all(&folder, daemon);
 
     let _next = serve(&folder);
     assert!(guest(&folder).read_page(0) == [2; 4096]);
     state.make_room();
-    wait_until("the note is tried again", || !swap(&folder).unnoted);
+    wait_until("the note is tried again", || !swap(&folder).notes_unwritten);
     assert!(folder.path("state/disks/swap.stage").exists());
     assert_eq!(guest(&folder).write_page(3, 3), 0);
     assert_eq!(swap(&folder).dirty, 1, "its promise holds again");

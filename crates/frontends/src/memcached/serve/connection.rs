@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sublet_types::TenantId;
 
 use super::admitted_peer::AdmittedPeer;
-use crate::memcached::connections::ConnectionState;
+use crate::memcached::connections::{ConnectionState, Peer};
 use crate::memcached::instance::Instance;
 use crate::memcached::outcome::LoopAction;
 use crate::memcached::session::{Advance, Session};
@@ -84,6 +84,10 @@ impl Connection {
             was_blocked: false,
             held_counted: 0,
         }
+    }
+
+    pub(super) fn peer(&self) -> &Peer {
+        self.admitted.peer()
     }
 
     pub(super) fn instance(&self) -> &Arc<Instance> {

@@ -38,7 +38,7 @@ impl MemcachedListener {
         backend: &Backend,
     ) -> impl Iterator<Item = MemcachedListener> + use<> {
         let (group, workers) = (Arc::new(group), Arc::clone(workers));
-        let (clock, deadline_clock) = (backend.clock, backend.deadline_clock.clone());
+        let (clock, deadline_clock) = (backend.clock, backend.clock.monotonic());
         let numbered = listeners.into_iter().enumerate();
         numbered.map(move |(n, listener)| {
             let fd = listener.socket.as_raw_fd();
@@ -51,7 +51,7 @@ impl MemcachedListener {
                 workers: Arc::clone(&workers),
                 listener,
                 clock,
-                deadline_clock: deadline_clock.clone(),
+                deadline_clock,
             }
         })
     }

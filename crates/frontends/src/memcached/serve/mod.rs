@@ -62,7 +62,7 @@ pub fn start(
         );
         let make = move || make_worker(&backend, on_stop);
         worker_threads.start(&format!("serve-{n}"), make, move |error| {
-            tracing::error!(%error, "a memcached worker cannot go on; memcached shuts down");
+            tracing::error!(worker = n, %error, "a memcached worker failed; the process shuts down and has to be started again");
             failed(StopMode::Now);
         })?;
     }
@@ -82,7 +82,7 @@ pub fn start(
         "accept",
         move || acceptor.run(),
         move |error| {
-            tracing::error!(%error, "memcached cannot accept connections any more; it shuts down");
+            tracing::error!(%error, "no memcached listener accepts connections any more; the process shuts down and has to be started again");
             on_shutdown(StopMode::Now);
         },
     )?;
@@ -99,6 +99,6 @@ fn make_worker(
 ) -> Result<(Worker, Arc<Mailbox<Message>>), StartError> {
     let store_handle = StoreHandle::new(&backend.store, backend.clock, &backend.ledger)?;
     let tenancies = Tenancies::new(move |tenant| store_handle.open(tenant));
-    let clock = backend.deadline_clock.clone();
+    let clock = backend.clock.monotonic();
     Ok(Worker::new(tenancies, on_shutdown, clock)?)
 }

@@ -228,7 +228,9 @@ impl Worker {
         }
         let held_max = HELD_MAX + 2 * connection.instance().settings.item_max as usize;
         match turn {
-            _ if held > READ_BYTES && self.held > held_max => self.close_for_memory(token),
+            _ if held > READ_BYTES && self.held > held_max => {
+                self.close_for_memory(token, held_max);
+            }
             MemcachedTurnEnd::Waiting
                 if self.shutdown != ShutdownPhase::NotStopping && connection.is_idle() =>
             {
@@ -286,10 +288,14 @@ impl Worker {
     }
 
     /// Closes a connection because there is no memory for what it still sends or does not read.
-    fn close_for_memory(&mut self, token: Token) {
+    fn close_for_memory(&mut self, token: Token, held_max: usize) {
+        let peer = self.connections[token.0].peer();
         tracing::warn!(
+            listener = peer.listener.as_deref(),
+            peer = peer.address,
             held = self.held,
-            "the connections of a memcached worker hold too many bytes in buffers; closing the one that wants more"
+            held_max,
+            "the connections of a memcached worker hold more bytes in buffers than they may; the worker closes the one that wants more: its client has to read its replies and send values without a pause"
         );
         self.close_connection(token);
     }

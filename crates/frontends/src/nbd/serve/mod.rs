@@ -56,7 +56,7 @@ impl NbdService {
             listener,
             group: Arc::clone(&group),
             workers: Arc::clone(&self.workers),
-            clock: self.clock.clone(),
+            clock: self.clock,
         })?;
         self.listeners.lock().push((address, group));
         Ok(())
@@ -121,7 +121,7 @@ pub fn start(
         let (backend, failed) = (backend.clone(), Arc::clone(&failed));
         let make = move || make_worker(&backend);
         worker_threads.start(&format!("nbd-{n}"), make, move |error| {
-            tracing::error!(%error, "serving NBD failed");
+            tracing::error!(worker = n, %error, "an NBD worker failed; the daemon ends in good order, and has to be started again");
             failed();
         })?;
     }
@@ -129,7 +129,7 @@ pub fn start(
         "nbd-accept",
         move || acceptor.run(),
         move |error| {
-            tracing::error!(%error, "accepting NBD connections failed");
+            tracing::error!(%error, "no NBD listener accepts connections any more; the daemon ends in good order, and has to be started again");
             failed();
         },
     )?;
@@ -139,7 +139,7 @@ pub fn start(
         workers: Arc::new(RoundRobin::new(worker_threads.mailboxes().to_vec())),
         worker_threads,
         listeners: Mutex::default(),
-        clock: backend.deadline_clock.clone(),
+        clock: backend.clock.monotonic(),
     })
 }
 
@@ -151,5 +151,5 @@ fn shutdown_message() -> Message {
 
 fn make_worker(backend: &Backend) -> Result<(Worker, Arc<Mailbox<Message>>), StartError> {
     let store = StoreHandle::new(&backend.store, backend.clock, &backend.ledger)?;
-    Ok(Worker::new(store, backend.deadline_clock.clone())?)
+    Ok(Worker::new(store, backend.clock.monotonic())?)
 }

@@ -9,13 +9,14 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
+use rustix::net::sockopt::socket_peercred;
 use sublet_client::ring::hello::{self, HELLO_BYTES, Hello};
 use sublet_client::ring::{CloseReason, DaemonEnd, Rejection};
 
 use super::group::Group;
 use crate::ring::page_operations::PageOperations;
 use crate::ring::session::{RingTurnEnd, Session, SessionResources};
-use crate::serving::{GroupPermit, PeerState};
+use crate::serving::{GroupPermit, MonotonicClock, PeerState};
 
 /// Why a connection ends.
 pub(super) enum Disconnect {
@@ -134,7 +135,9 @@ impl<P: PageOperations> Connection<P> {
             }
             Err(error) if is_gone(&error) => Err(Disconnect::Silent),
             Err(error) => {
-                tracing::debug!(%error, "cannot make a ring for a client");
+                let peer = socket_peercred(&self.socket).ok();
+                let pid = peer.map(|peer| tracing::field::display(peer.pid));
+                tracing::debug!(pid, %error, "the daemon cannot make a client's ring and refuses the client, which may connect again; it serves the others");
                 self.group().figures.refused_exhausted.bump();
                 Err(self.reject(Rejection::Exhausted))
             }
@@ -142,7 +145,7 @@ impl<P: PageOperations> Connection<P> {
     }
 
     /// Answers the requests in the ring.
-    pub(super) fn serve_turn(&mut self) -> Result<RingTurnEnd, Disconnect> {
+    pub(super) fn serve_turn(&mut self, clock: MonotonicClock) -> Result<RingTurnEnd, Disconnect> {
         let group = self.permit.group();
         let ConnectionPhase::Serving(ring) = &mut self.phase else {
             return Ok(RingTurnEnd::Drained);
@@ -153,10 +156,13 @@ impl<P: PageOperations> Connection<P> {
             joined_pools: &group.joined_pools,
             unclaimed_pools: &group.unclaimed_pools,
             figures: &group.figures,
+            clock,
             socket: &self.socket,
         };
         ring.session.serve_turn(&resources).map_err(|garbage| {
-            tracing::debug!(%garbage, "a client's ring has an impossible index; the daemon closes the connection");
+            let peer = socket_peercred(&self.socket).ok();
+            let pid = peer.map(|peer| tracing::field::display(peer.pid));
+            tracing::debug!(pid, %garbage, "a client's ring has an impossible index; the daemon closes the connection and serves the others");
             Disconnect::WithReason(CloseReason::Garbage)
         })
     }

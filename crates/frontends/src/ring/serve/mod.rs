@@ -65,7 +65,7 @@ pub fn start(
     backend: &Backend,
     failed: Arc<OnFailure>,
 ) -> Result<RingService, StartError> {
-    let (backend, deadline_clock) = (backend.clone(), backend.deadline_clock.clone());
+    let (backend, deadline_clock) = (backend.clone(), backend.clock.monotonic());
     let open_store = move || {
         let Backend {
             store,
@@ -88,11 +88,11 @@ pub(super) fn start_with<D: TenancyFactory + 'static>(
 ) -> Result<RingService, StartError> {
     let mut worker_threads = WorkerThreads::new(|| Message::Stop);
     for n in 0..threads.max(1) {
-        let (open_factory, clock) = (open_factory.clone(), clock.clone());
+        let (open_factory, clock) = (open_factory.clone(), *clock);
         let failed = Arc::clone(&failed);
         let make = move || Ok(Worker::new(open_factory()?, clock)?);
         worker_threads.start(&format!("ring-{n}"), make, move |error| {
-            tracing::error!(%error, "serving rings failed");
+            tracing::error!(worker = n, %error, "a worker of page rings failed; the daemon ends in good order, and has to be started again");
             failed();
         })?;
     }
@@ -103,14 +103,14 @@ pub(super) fn start_with<D: TenancyFactory + 'static>(
             group,
             listener,
             workers: Arc::clone(&workers),
-            clock: clock.clone(),
+            clock: *clock,
         })?;
     }
     let acceptor = spawn(
         "ring-accept",
         move || acceptor.run(),
         move |error| {
-            tracing::error!(%error, "accepting ring connections failed");
+            tracing::error!(%error, "no ring listener accepts connections any more; the daemon ends in good order, and has to be started again");
             failed();
         },
     )?;

@@ -210,11 +210,12 @@ impl<D: TenancyFactory> Worker<D> {
     }
 
     fn serve_turn(&mut self, place: usize) {
+        let clock = *self.poll.clock();
         let Some(connection) = self.connections.get_mut(place) else {
             return;
         };
         connection.turn_is_due = false;
-        match connection.serve_turn() {
+        match connection.serve_turn(clock) {
             Ok(RingTurnEnd::Drained) => {}
             Ok(RingTurnEnd::Again) => {
                 connection.turn_is_due = true;

@@ -9,7 +9,7 @@ use sublet_types::{
 };
 
 use super::fair::soon;
-use crate::backend::{Backend, MonotonicClock};
+use crate::backend::Backend;
 use crate::ring::Settings;
 use crate::ring::serve::{Group, RingService, bind, start};
 use crate::tenancy::{Clock, Ledger};
@@ -46,7 +46,6 @@ impl Node {
         let backend = Backend {
             store: Arc::clone(&store),
             clock: Clock::start(),
-            deadline_clock: MonotonicClock::default(),
             ledger: Arc::new(Ledger::default()),
         };
         let failed = Arc::new(|| panic!("serving failed"));

@@ -75,7 +75,7 @@ pub fn start(
     settings: Settings,
 ) -> io::Result<VhostUserService> {
     settings.check()?;
-    let clock = backend.deadline_clock.clone();
+    let clock = backend.clock.monotonic();
     let listener = Arc::new(VmmListener::open(path, mode, clock)?);
     let figures = Arc::<VhostUserFigures>::default();
     let socket = Arc::new(DiskSocket {
@@ -113,7 +113,7 @@ fn start_queues(
             (Arc::clone(socket), backend.clone(), Arc::clone(socket));
         let make = move || make_worker(&worker_socket, &backend);
         worker_threads.start(&format!("vhost-{n}"), make, move |error| {
-            tracing::error!(disk = served.disk.name(), %error, "the thread of a guest's queue failed and ended");
+            tracing::error!(disk = served.disk.name(), queue = n, %error, "the thread of a guest's queue failed; nothing answers that queue's requests until the daemon is restarted");
         })?;
     }
     Ok(worker_threads)
@@ -125,7 +125,7 @@ fn make_worker(
 ) -> Result<(Worker, Arc<Mailbox<Message>>), StartError> {
     let store = StoreHandle::new(&backend.store, backend.clock, &backend.ledger)?;
     let fast_path = Arc::clone(&socket.disk).fast_path(&store);
-    let clock = backend.deadline_clock.clone();
+    let clock = backend.clock.monotonic();
     Ok(Worker::new(Arc::clone(socket), fast_path, clock)?)
 }
 
@@ -140,12 +140,12 @@ fn accept_vmms(
             Ok(stream) => match listener.wait_first_message(&stream, socket.settings.silence_max) {
                 Ok(()) => log_end(socket, &serve(stream, socket, mailboxes)),
                 Err(error) => {
-                    tracing::debug!(disk = socket.disk.name(), %error, "a VMM was disconnected before its first message")
+                    tracing::debug!(disk = socket.disk.name(), %error, silence_max = ?socket.settings.silence_max, "the daemon disconnected a VMM before its first message and waits for the next")
                 }
             },
             Err(_) if listener.is_shut() => return,
             Err(error) => {
-                tracing::warn!(disk = socket.disk.name(), %error, "accepting a VMM failed; the listener tries again");
+                tracing::warn!(disk = socket.disk.name(), %error, again_in = ?PAUSE, "the daemon cannot accept a VMM and tries again; raise `ulimit -n` (LimitNOFILE=) if no file descriptor is left");
                 thread::sleep(PAUSE);
             }
         }
@@ -157,10 +157,10 @@ fn log_end(socket: &DiskSocket, end: &Error) {
     let disk = socket.disk.name();
     match end {
         Error::Disconnected | Error::PartialMessage | Error::SocketBroken(_) => {
-            tracing::info!(disk, "the VMM disconnected");
+            tracing::info!(disk, "the VMM disconnected; the daemon waits for the next");
         }
         error => {
-            tracing::warn!(disk, %error, "the daemon refused a message of the VMM and disconnected it")
+            tracing::warn!(disk, %error, "the daemon refused a message of the VMM and disconnected it; the next VMM may connect")
         }
     }
 }

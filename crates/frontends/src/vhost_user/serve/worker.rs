@@ -242,5 +242,6 @@ fn rest_queue(queue: &mut Virtqueue, broken: &VirtqueueError, socket: &DiskSocke
         VirtqueueError::Chain { .. } | VirtqueueError::Status(_) => queue.close(),
     }
     socket.figures.broken_rings.bump();
-    tracing::warn!(disk = socket.disk.name(), %broken, "a guest's queue stopped; it starts again when the VMM sets it up anew");
+    let thread = std::thread::current();
+    tracing::warn!(disk = socket.disk.name(), thread = thread.name(), %broken, "a guest's queue stopped; it starts again when the VMM sets it up anew");
 }

@@ -87,13 +87,13 @@ impl Backing {
             Ok(true) => {}
             Ok(false) => return Err(BackingError::InUse(path.to_owned())),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "the backing cannot be locked")
+                tracing::warn!(path = %path.display(), bytes = facts.len(), %error, "the daemon cannot lock the backing and serves it unlocked; see that no other program opens it")
             }
         }
         let (direct, is_direct) = direct(&plain, path, access).map_err(failed)?;
         // Writes that are under way when the daemon is killed hold only this file.
         if let Err(error) = image_lock::relock(&direct, access) {
-            tracing::debug!(%error, "the backing cannot be locked twice");
+            tracing::debug!(path = %path.display(), bytes = facts.len(), %error, "the daemon cannot lock the backing a second time; after a kill, the next daemon may open it before the last writes end");
         }
         let backing = Backing {
             direct: Arc::new(direct),
@@ -255,7 +255,8 @@ impl Backing {
         if !self.is_device
             && let Err(error) = self.plain.set_len(bytes)
         {
-            tracing::warn!(path = %self.path.display(), %error, "the backing stays larger than its disk");
+            let has = self.all_bytes().unwrap_or_default();
+            tracing::warn!(path = %self.path.display(), has = %Bytes(has), wanted = %Bytes(bytes), %error, "the daemon cannot cut the backing to its former size; the disk keeps that size: `sublet disk resize` can use the rest");
         }
     }
 
@@ -419,7 +420,8 @@ fn direct(plain: &File, path: &Path, access: BackingAccess) -> io::Result<(File,
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
             tracing::warn!(
                 path = %path.display(),
-                "the file system has no direct I/O: the host's page cache keeps a second copy of the backing"
+                bytes = plain.metadata().map_or(0, |facts| facts.len()),
+                "the file system has no direct I/O, and the host's page cache keeps a second copy of the backing; put it on a file system with O_DIRECT"
             );
             Ok((options(access).open(&same)?, false))
         }

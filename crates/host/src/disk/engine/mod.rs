@@ -92,7 +92,7 @@ impl IoEngine {
                     (Box::new(uring), Some(Box::new(reserve)))
                 }
                 Err(error) => {
-                    tracing::info!(%error, "there is no io_uring here; threads read and write disks");
+                    tracing::info!(disk = whose, threads = THREADS, %error, "the kernel refuses io_uring; threads read and write the disk: allow io_uring (kernel.io_uring_disabled, seccomp) for more speed");
                     (Box::new(IoThreadPool::start(event_fd, THREADS)?), None)
                 }
             };

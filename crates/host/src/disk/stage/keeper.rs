@@ -252,7 +252,7 @@ impl KeptMemfd {
         let until = Instant::now() + 3 * PATIENCE;
         while !follower.is_finished() {
             if Instant::now() > until {
-                tracing::error!(socket = %self.socket.display(), "the keeper of swap pages does not end; it has no pages any more and is left alone");
+                tracing::error!(socket = %self.socket.display(), waited = ?(3 * PATIENCE), "the keeper of swap pages does not end, and has no pages any more; the daemon ends without it: kill `sublet keep` if it stays");
                 return;
             }
             std::thread::sleep(LOOK);
@@ -285,7 +285,7 @@ fn supervise(socket: &Path, mut keeper: KeeperProcess, control: &KeeperControl) 
         let seen = match wait_for_change(socket, &keeper, control) {
             Ok(seen) => seen,
             Err(error) => {
-                tracing::warn!(%error, "the daemon cannot see whether the keeper of swap pages is alive");
+                tracing::warn!(pid = %keeper.pid, socket = %socket.display(), %error, "the daemon cannot see whether the keeper of swap pages is alive; swap is written through until the daemon is restarted");
                 control.mark_lost();
                 return;
             }
@@ -301,16 +301,16 @@ fn supervise(socket: &Path, mut keeper: KeeperProcess, control: &KeeperControl) 
             KeeperChange::Displaced => {
                 control.mark_lost();
                 if !std::mem::replace(&mut is_told, true) {
-                    tracing::error!(socket = %socket.display(), "another process listens where the keeper of swap pages did: no later start finds the pages, and swap is written through");
+                    tracing::error!(socket = %socket.display(), "another process listens where the keeper of swap pages did; no later start finds the pages, and swap is written through: end that process, or remove its socket");
                 }
                 let _ = control.event_fd.wait(Some(PAUSE));
                 continue;
             }
             KeeperChange::Ended => {
-                tracing::error!(pid = %keeper.pid, "the keeper of swap pages was ended; another takes its place");
+                tracing::error!(pid = %keeper.pid, socket = %socket.display(), "the keeper of swap pages was ended; the daemon starts another with the same pages: find out who ended it");
             }
             KeeperChange::Hidden => {
-                tracing::error!(pid = %keeper.pid, socket = %socket.display(), "the socket of the keeper of swap pages was removed; another keeper takes its place");
+                tracing::error!(pid = %keeper.pid, socket = %socket.display(), "the socket of the keeper of swap pages was removed; the daemon starts another keeper with the same pages: find out who removed it");
             }
         }
         control.mark_lost();
@@ -322,7 +322,7 @@ fn supervise(socket: &Path, mut keeper: KeeperProcess, control: &KeeperControl) 
                 kill(&before);
             }
             Err(error) => {
-                tracing::error!(%error, "there is no keeper for pages of swap: nothing keeps them while this daemon is away, and swap is written through");
+                tracing::error!(socket = %socket.display(), %error, again_in = ?PAUSE, "the daemon cannot start a keeper of swap pages and tries again; swap is written through until then: `sublet doctor` checks the limits");
                 let _ = control.event_fd.wait(Some(PAUSE));
             }
         }
@@ -390,7 +390,7 @@ fn end(socket: &Path, keeper: &KeeperProcess) {
         false => Err(io::Error::other("another process listens there")),
     });
     if let Err(error) = asked {
-        tracing::warn!(pid = %keeper.pid, socket = %socket.display(), %error, "the keeper of swap pages is not at its socket; the daemon kills it");
+        tracing::warn!(pid = %keeper.pid, socket = %socket.display(), %error, "the daemon cannot ask the keeper of swap pages to end, and kills it; it keeps no pages any more");
     }
     kill(keeper);
 }

@@ -151,7 +151,7 @@ impl Stage {
             };
             self.file.read_exact_at(&mut page, self.place(slot))?;
             if !head.matches(&page) {
-                tracing::error!(disk = %head.disk, page = head.page, "a page of swap in the stage is damaged and lost");
+                tracing::error!(disk = %head.disk, page = head.page, slot, "a page of swap in the stage is damaged; the daemon drops it, and the guest may read an older one from the backing: restart the guest");
                 self.clear_head(slot);
                 self.index.lock().free.push(slot);
                 continue;
@@ -210,7 +210,7 @@ impl Stage {
             }
             Err(error) => {
                 // The kernel has no memory for the page, so the backing takes it.
-                tracing::debug!(%error, "the stage cannot be written to");
+                tracing::debug!(page, slot, bytes = bytes.len(), %error, "the daemon cannot write a page of swap to the stage; the disk's backing takes it instead");
                 self.clear_head(slot);
                 self.index.lock().free.push(slot);
                 Err(StageRefused)
@@ -527,7 +527,8 @@ fn lock_in_memory(file: &File) -> Option<MmapRaw> {
     let mapped = MmapOptions::new().map_raw(file);
     let locked = mapped.and_then(|mapped| mapped.lock().map(|()| mapped));
     if let Err(error) = &locked {
-        tracing::warn!(%error, "the stage of swap pages cannot be locked in memory; raise `ulimit -l` (LimitMEMLOCK=)");
+        let bytes = Bytes(file.metadata().map_or(0, |facts| facts.len()));
+        tracing::warn!(%bytes, %error, "the daemon cannot lock the stage of swap pages in memory, and the host may swap it out; raise `ulimit -l` (LimitMEMLOCK=)");
     }
     locked.ok()
 }

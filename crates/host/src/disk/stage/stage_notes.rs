@@ -139,7 +139,8 @@ impl StageNotes {
             .path(name)
             .map_or(Ok(()), |path| notes::remove(&self.state, &path));
         if let Err(error) = taken {
-            tracing::warn!(disk = %name, %error, "the note that the disk's pages were staged could not be removed");
+            let path = self.path(name).unwrap_or_default();
+            tracing::warn!(disk = %name, path = %path.display(), %error, "the daemon could not remove its note that the disk's pages were staged; the next start may take the disk's pages for lost: mend the folder's file system");
             return;
         }
         self.remember(name, None);

@@ -526,13 +526,13 @@ pub(super) const DISK: &[MetricDefinition<DiskStatus>] = &[
         "sublet_disk_backing_path_mismatch",
         None,
         "1 while the path of its backing leads to another file",
-        |d| Some(f64::from(u8::from(d.astray))),
+        |d| Some(f64::from(u8::from(d.path_mismatch))),
     ),
     gauge(
         "sublet_disk_notes_unwritten",
         None,
         "1 while it writes through because a note cannot be written to the state folder",
-        |d| Some(f64::from(u8::from(d.unnoted))),
+        |d| Some(f64::from(u8::from(d.notes_unwritten))),
     ),
     gauge(
         "sublet_disk_astray",
