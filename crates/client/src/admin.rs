@@ -24,9 +24,9 @@ use tokio_rustls::rustls::{self, ClientConfig};
 use crate::admin_endpoint::AdminEndpoint;
 use crate::messages::{
     AddDisk, AddTenant, AllowFolder, ChangeLifetime, ChangePolicy, ChangeTenant, CopyReport,
-    DiskFolders, DiskList, DiskStatus, EventList, EventsQuery, Freeze, Health, OpenDiskRequest,
-    Policies, PolicyExplanation, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk,
-    ResizeDisk, RestoreFile, SaveFile, Settings, Status, TenantList, TenantStatus, WhatIf,
+    DiskFolders, DiskList, DiskStatus, EventList, EventsQuery, Health, OpenDiskRequest, Policies,
+    PolicyExplanation, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk,
+    RestoreFile, SaveFile, SetFrozen, Settings, Status, TenantList, TenantStatus, WhatIf,
     WhatIfQuery,
 };
 
@@ -202,7 +202,7 @@ impl Admin {
     ) -> Result<TenantStatus, AdminError> {
         let path = format!("/v1/tenants/{name}/freeze");
         let frozen = state.is_frozen();
-        self.call(Method::POST, &path, Some(&Freeze { frozen }))
+        self.call(Method::POST, &path, Some(&SetFrozen { frozen }))
     }
 
     /// Writes a tenant's persistent pages into a file on the daemon's host. Returns after the file is complete.

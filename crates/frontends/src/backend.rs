@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sublet_store::Store;
 
-pub use crate::serving::{ManualClock, MonotonicClock};
+pub use crate::clock::{ManualClock, MonotonicClock};
 use crate::tenancy::{Clock, Ledger};
 
 /// What a thread that serves a protocol needs of the daemon.

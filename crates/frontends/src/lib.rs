@@ -5,6 +5,7 @@
 
 pub mod backend;
 pub mod block_device;
+mod clock;
 pub mod figures;
 pub mod listeners;
 pub mod memcached;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sublet_store::{EvictAheadScope, Pin, Store, TooManyWorkers, Worker};
 use sublet_types::{Nanos, Second, TenantId};
 
-use crate::serving::MonotonicClock;
+use crate::clock::MonotonicClock;
 
 /// The daemon's clock. It counts seconds since the store was made, and knows the Unix time of that moment.
 #[derive(Clone, Copy, Debug)]

@@ -46,8 +46,19 @@ fn what_is_stored_before_the_moment_goes_and_what_is_stored_after_it_stays() {
         assert!(!has(client, "before"), "it is there after its moment");
         set(client, "after");
         assert!(!has(client, "meanwhile") && has(client, "after"));
-        assert_eq!(client.send(b"flush_all 0\r\n"), b"OK\r\n");
-        assert!(!has(client, "after"));
+    }
+}
+
+#[test]
+fn a_flush_without_delay_takes_effect_at_once() {
+    for flush in [&b"flush_all\r\n"[..], b"flush_all 0\r\n"] {
+        let harness = Harness::new(Settings::default());
+        let client = &mut harness.connect();
+        set(client, "before");
+        assert_eq!(client.send(flush), b"OK\r\n");
+        assert!(!has(client, "before"));
+        set(client, "after");
+        assert!(has(client, "after"));
     }
 }
 

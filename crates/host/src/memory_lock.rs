@@ -17,8 +17,8 @@ const BEYOND: usize = 2 << 20;
 /// Whether all of the process is locked.
 static IS_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process may lock as much memory as it has. The limit also binds some processes that have the capability
-/// to pass it, as in containers. So this tries it, with memory that is never touched.
+/// Returns whether this process may lock as much memory as it has. The limit also binds some processes that have the
+/// capability to pass it, as in containers. So this tries it, with memory that is never touched.
 pub fn may_lock() -> bool {
     let Some(limit) = getrlimit(Resource::Memlock).current else {
         return true;
@@ -64,7 +64,7 @@ pub(crate) fn lock_future_memory() {
     warn_if_failed(lock(MlockAllFlags::FUTURE));
 }
 
-/// Whether the kernel takes back nothing that is freed in the middle of the heap.
+/// Returns whether the kernel takes back nothing that is freed in the middle of the heap.
 pub(crate) fn is_process_locked() -> bool {
     IS_LOCKED.load(Ordering::Relaxed)
 }

@@ -29,7 +29,7 @@ pub(crate) fn lock(file: &File, hold: LockMode, byte: i64) -> io::Result<bool> {
     }
 }
 
-/// Whether another open file has that byte locked.
+/// Returns whether another open file has that byte locked.
 pub(crate) fn is_locked_by_other(file: &File, byte: i64) -> io::Result<bool> {
     let mut asked = byte_lock(libc::F_WRLCK, byte);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;

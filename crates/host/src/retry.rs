@@ -29,8 +29,8 @@ pub(crate) fn retry_for_killed_daemon<T, E>(
 /// How long a thread that holds up others tries again for what the host lacks.
 const LACK_MAX: Duration = Duration::from_secs(1);
 
-/// Whether the host lacks something that it may have soon: a thread (io_uring returns `ECANCELED`), memory, or a moment
-/// without a signal. Nothing is wrong with the file then.
+/// Returns whether the host lacks something that it may have soon: a thread (io_uring returns `ECANCELED`), memory, or
+/// a moment without a signal. Nothing is wrong with the file then.
 pub(crate) fn is_transient_shortage(error: &io::Error) -> bool {
     let lacks = [Errno::AGAIN, Errno::NOMEM, Errno::INTR, Errno::CANCELED];
     let errno = Errno::from_io_error(error);

@@ -110,7 +110,7 @@ impl SpillFolder {
     }
 }
 
-/// Whether what is written there stays in memory, or goes to the swap device.
+/// Returns whether what is written there stays in memory, or goes to the swap device.
 fn is_memory(folder: &Path) -> io::Result<bool> {
     const RAMFS_MAGIC: i64 = 0x8584_58f6;
     let system = rustix::fs::statfs(folder)?;

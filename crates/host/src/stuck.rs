@@ -86,7 +86,7 @@ impl ThreadStatus {
     }
 }
 
-/// Whether a process of these threads was told to end and cannot.
+/// Returns whether a process of these threads was told to end and cannot.
 fn cannot_end(threads: &[ThreadStatus]) -> bool {
     let was_told = threads
         .iter()
@@ -94,7 +94,7 @@ fn cannot_end(threads: &[ThreadStatus]) -> bool {
     was_told && threads.iter().any(|thread| thread.waits)
 }
 
-/// Whether the process with that number was told to end and cannot.
+/// Returns whether the process with that number was told to end and cannot.
 pub(crate) fn process(pid: u32) -> Option<StuckProcess> {
     process_in(Path::new("/proc"), pid)
 }

@@ -1,4 +1,5 @@
-//! `sublet-lab generate`: man page and shell completions, from the same definitions as `--help`.
+//! `sublet-lab generate`: man page and shell completions, from the same definitions as `--help`. The references in
+//! `docs/` come from `sublet generate`.
 
 use std::io::{self, Write};
 

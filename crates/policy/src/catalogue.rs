@@ -68,7 +68,7 @@ pub enum KnobUnit {
 }
 
 impl KnobUnit {
-    /// Whether only whole numbers make sense.
+    /// Returns whether only whole numbers make sense.
     pub fn is_whole(self) -> bool {
         matches!(self, KnobUnit::Pages | KnobUnit::Seconds)
     }

@@ -21,13 +21,13 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Whether it may hold less than before.
+    /// Returns whether it may hold less than before.
     pub fn is_less(&self) -> bool {
         let both = self.before.zip(self.after);
         both.is_some_and(|(before, after)| after < before)
     }
 
-    /// Whether the decision changed its target.
+    /// Returns whether the decision changed its target.
     pub fn is_change(&self) -> bool {
         self.before != self.after
     }

@@ -376,7 +376,8 @@ impl<'a> HostView<'a> {
                 .any(|(left, reserve)| left * 2 < reserve - waived)
     }
 
-    /// Whether so much is idle that no signal can mean a want of memory on the host, or in this process's cgroup.
+    /// Returns whether so much is idle that no signal can mean a want of memory on the host, or in this process's
+    /// cgroup.
     fn is_plentiful(&self) -> bool {
         let memory = [Some(self.host.memory), self.host.cgroup.map(|it| it.limit)];
         let memory = memory.into_iter().flatten();

@@ -141,8 +141,8 @@ impl Policy for MrcPolicy {
     }
 }
 
-/// Whether a tenant's curve tells what its share would bring. It does so once the tenant has put as much as that. Until
-/// then every page looks as if nobody would ask for it again.
+/// Returns whether a tenant's curve tells what its share would bring. It does so once the tenant has put as much as
+/// that. Until then every page looks as if nobody would ask for it again.
 pub(crate) fn is_measured(tenant: &TenantSnapshot, share: u64) -> bool {
     tenant.curve.is_some() && tenant.puts_ever >= share
 }

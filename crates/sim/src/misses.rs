@@ -39,7 +39,7 @@ pub struct MissRow {
 }
 
 impl MissRow {
-    /// Whether the tier is known to be large.
+    /// Returns whether the tier is known to be large.
     fn is_large(&self) -> bool {
         self.sizes
             .is_some_and(|sizes| sizes.tier_pages >= LARGE_TIER)

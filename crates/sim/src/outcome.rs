@@ -163,7 +163,7 @@ impl Default for UsageSamples {
 }
 
 impl UsageSamples {
-    /// Whether a sample is due.
+    /// Returns whether a sample is due.
     pub fn is_due(&self, now: VirtualInstant) -> bool {
         now >= self.next_at
     }

@@ -57,7 +57,7 @@ impl RunReport {
         }
     }
 
-    /// Whether no judge found anything in any run.
+    /// Returns whether no judge found anything in any run.
     pub fn holds(&self) -> bool {
         self.runs.iter().all(|run| run.wrongs == 0)
     }

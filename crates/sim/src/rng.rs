@@ -50,7 +50,7 @@ impl SimRng {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Whether an event of this probability happens.
+    /// Returns whether an event of this probability happens.
     pub fn happens(&mut self, probability: f64) -> bool {
         self.share() < probability
     }

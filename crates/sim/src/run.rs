@@ -345,7 +345,7 @@ impl Simulation<'_> {
         Ok(self.outcome())
     }
 
-    /// Whether all machines are done, or the scenario's mark is reached.
+    /// Returns whether all machines are done, or the scenario's mark is reached.
     fn is_over(&self) -> bool {
         let nobody_runs = self.vms.iter().all(|vm| vm.state != VmState::Running);
         let is_stopped = self

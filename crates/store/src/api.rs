@@ -36,7 +36,7 @@ pub enum PutOutcome {
 }
 
 impl PutOutcome {
-    /// Whether the page is there.
+    /// Returns whether the page is there.
     pub fn is_stored(self) -> bool {
         !matches!(self, PutOutcome::Refused(_))
     }
@@ -572,7 +572,7 @@ impl<'a> Item<'a> {
         (self.cas)()
     }
 
-    /// Whether a read counted as a use before this one.
+    /// Returns whether a read counted as a use before this one.
     pub fn fetched(&self) -> bool {
         self.fetched
     }
@@ -597,7 +597,7 @@ impl<'a> Value<'a> {
         self.pieces().iter().map(|piece| piece.len()).sum()
     }
 
-    /// Whether it has no byte.
+    /// Returns whether it has no byte.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

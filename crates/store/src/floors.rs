@@ -63,7 +63,7 @@ impl Floors {
         self.requested
     }
 
-    /// Whether a tenant holds less than its floor.
+    /// Returns whether a tenant holds less than its floor.
     pub(crate) fn is_below(&self, tenant: &Tenant) -> bool {
         tenant.held() < self.of(tenant)
     }
@@ -73,7 +73,7 @@ impl Floors {
         self.of(tenant).max(tenant.pinned())
     }
 
-    /// Whether a tenant has a block that another may take, beyond those that are already reserved.
+    /// Returns whether a tenant has a block that another may take, beyond those that are already reserved.
     pub(crate) fn may_give(&self, tenant: &Tenant) -> bool {
         tenant.spare_blocks(self.keeps(tenant)) > 0
     }
@@ -99,7 +99,7 @@ impl Tenants {
         }
     }
 
-    /// Whether a tenant may have another block of persistent pages while all floors are kept.
+    /// Returns whether a tenant may have another block of persistent pages while all floors are kept.
     pub(crate) fn may_pin(&self, tenant: &Tenant, room: Capacity) -> bool {
         let floors = self.promised(room);
         let kept = |other: &Tenant| {

@@ -120,7 +120,7 @@ impl Tenants {
     }
 }
 
-/// Whether a putter gets its block from another tenant, whatever the others hold.
+/// Returns whether a putter gets its block from another tenant, whatever the others hold.
 fn has_a_claim(putter: &Tenant, floors: &Floors) -> bool {
     putter.held() == 0 || floors.is_below(putter)
 }

@@ -29,7 +29,7 @@ pub(crate) fn capacity(arena: &Arena, engines: &Engines<'_>) -> Capacity {
     }
 }
 
-/// Whether a tenant can have this many more blocks at once.
+/// Returns whether a tenant can have this many more blocks at once.
 pub(crate) fn has_room(arena: &Arena, tenant: &Tenant, blocks: u32) -> bool {
     arena.ready() >= blocks + arena.reserve() as u32 && !tenant.is_at_limit(blocks)
 }
@@ -114,7 +114,7 @@ impl<'a> Reclaim<'a> {
         gave
     }
 
-    /// Whether all floors stay kept if the tenant gets another block.
+    /// Returns whether all floors stay kept if the tenant gets another block.
     pub(crate) fn may_have(&self, need: BlockRequest<'_>) -> bool {
         !need.pins || self.tenants.may_pin(need.tenant, self.capacity())
     }

@@ -134,7 +134,7 @@ impl Tenants {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Whether there was never more than one tenant. Then no other has anything to give.
+    /// Returns whether there was never more than one tenant. Then no other has anything to give.
     pub(crate) fn are_one(&self) -> bool {
         self.len() <= 1
     }
@@ -373,12 +373,12 @@ impl Tenant {
         f64::from(self.held()) / f64::from(capacity_blocks.max(1)) / share
     }
 
-    /// Whether its floor covers all that it holds. Then it has nothing to spare.
+    /// Returns whether its floor covers all that it holds. Then it has nothing to spare.
     pub(crate) fn is_within_floor(&self) -> bool {
         self.held() <= self.floor_blocks()
     }
 
-    /// Whether it holds less than its floor.
+    /// Returns whether it holds less than its floor.
     pub(crate) fn is_below_floor(&self) -> bool {
         self.held() < self.floor_blocks()
     }
@@ -462,7 +462,7 @@ impl Tenant {
         (load(&self.gave), load(&self.got))
     }
 
-    /// Whether its memory is a part of one pool.
+    /// Returns whether its memory is a part of one pool.
     pub(crate) fn is_pooled(&self) -> bool {
         self.guard.load(Ordering::Relaxed) != u64::MAX
     }
@@ -495,7 +495,7 @@ impl Tenant {
         self.held().saturating_sub(allowed)
     }
 
-    /// Whether this many more blocks would exceed what it may hold.
+    /// Returns whether this many more blocks would exceed what it may hold.
     pub(crate) fn is_at_limit(&self, more: u32) -> bool {
         self.held().saturating_add(more) > self.allowed.load(Ordering::Relaxed)
     }
@@ -506,7 +506,7 @@ impl Tenant {
             .saturating_sub(self.allowed.load(Ordering::Relaxed))
     }
 
-    /// Whether this many blocks fit under its ceiling at all.
+    /// Returns whether this many blocks fit under its ceiling at all.
     pub(crate) fn may_ever_hold(&self, blocks: u32) -> bool {
         let wanted = u64::from(blocks) * self.block_bytes as u64;
         blocks <= 1 || wanted <= self.ceiling.load(Ordering::Relaxed)

@@ -32,7 +32,7 @@ impl AdminOptions {
         Admin::at(door.map_err(Exit::usage)?).map_err(Exit::failed)
     }
 
-    /// Whether paths mean the same to the daemon, because it runs on this host.
+    /// Returns whether paths mean the same to the daemon, because it runs on this host.
     pub(crate) fn is_here(&self) -> bool {
         let admin = self.admin.as_deref();
         !admin.is_some_and(|place| place.starts_with("tcp:"))

@@ -18,7 +18,7 @@ pub(crate) struct GrantOptions {
     /// Never let it hold more than this, such as 2GiB, or none
     #[arg(long)]
     pub(crate) ceiling: Option<Limit>,
-    /// Evict its pages in this order when another tenant needs the frame; its items have an order of their own
+    /// Evict its pages in this order when another page needs the frame; its items have an order of their own
     #[arg(long, value_name = "NAME", value_parser = evictions())]
     pub(crate) eviction: Option<EvictionKind>,
 }
@@ -70,7 +70,7 @@ fn eviction_granted(tenant: &TenantStatus) -> String {
     }
 }
 
-/// Which of its pages goes when another tenant needs the frame. The eviction in force follows in brackets if it has
+/// Which of its pages goes when another page needs the frame. The eviction in force follows in brackets if it has
 /// another name.
 pub(crate) fn eviction(tenant: &TenantStatus) -> String {
     let (chosen, ruling) = (&tenant.eviction, &tenant.ruling_eviction);

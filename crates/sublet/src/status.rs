@@ -247,7 +247,7 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
     format_table(table, 1..12)
 }
 
-/// Whether there is something to show about its pages.
+/// Returns whether there is something to show about its pages.
 fn has_pages(tenant: &TenantStatus) -> bool {
     tenant.pages.pools > 0 || tenant.pages.puts > 0
 }

@@ -100,7 +100,7 @@ pub enum FreezeState {
 }
 
 impl FreezeState {
-    /// Whether new pages are refused.
+    /// Returns whether new pages are refused.
     pub fn is_frozen(self) -> bool {
         self == FreezeState::Frozen
     }

@@ -18,7 +18,7 @@ pub enum Expiry {
 }
 
 impl Expiry {
-    /// Whether an item with this expiry is gone at `now`.
+    /// Returns whether an item with this expiry is gone at `now`.
     pub fn is_past(self, now: Second) -> bool {
         match self {
             Expiry::At(second) => second <= now,

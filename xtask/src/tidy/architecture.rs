@@ -107,7 +107,7 @@ fn names(page: &str, sources: &[Source]) -> Vec<Complaint> {
     complaints
 }
 
-/// Whether a piece of code is the name of a type, or a path of names.
+/// Returns whether a piece of code is the name of a type, or a path of names.
 fn is_name(code: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let is_type = code.starts_with(char::is_uppercase) && code.contains(char::is_lowercase);
@@ -122,7 +122,7 @@ fn defined_types(sources: &[Source]) -> Vec<&str> {
     names.map(|pair| pair[1].text.as_str()).collect()
 }
 
-/// Whether the last module of a path has a function or module of the last name.
+/// Returns whether the last module of a path has a function or module of the last name.
 fn is_in_module(sources: &[Source], first: &str, rest: &str) -> bool {
     let (module, name) = rest.rsplit_once("::").unwrap_or((first, rest));
     let is_module = |source: &&Source| {

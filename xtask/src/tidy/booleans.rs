@@ -99,7 +99,7 @@ fn boolean<'a>(parameter: &[&'a Token]) -> Option<&'a str> {
     BOOLEANS.contains(&kind.as_str()).then_some(&name.text)
 }
 
-/// Whether the innermost open bracket is that of a trait's definition.
+/// Returns whether the innermost open bracket is that of a trait's definition.
 fn in_trait(before: &[Token]) -> bool {
     let mut depth = 0usize;
     for (n, token) in before.iter().enumerate().rev() {

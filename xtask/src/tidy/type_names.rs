@@ -123,7 +123,7 @@ const SHARED: [SharedName; 12] = [
 ];
 
 impl Apart {
-    /// Whether these types lie apart so.
+    /// Returns whether these types lie apart so.
     fn holds(&self, types: &[PublicType<'_>]) -> bool {
         let paths: Vec<&Path> = types
             .iter()
@@ -271,7 +271,7 @@ fn definitions(tokens: &[Token]) -> impl Iterator<Item = (&[Token], &Token)> {
     keywords.map(|n| (&tokens[..n], &tokens[n + 1]))
 }
 
-/// Whether the tokens before a keyword end with `pub`, also with a scope.
+/// Returns whether the tokens before a keyword end with `pub`, also with a scope.
 pub(super) fn is_public(before: &[Token]) -> bool {
     let mut back = before.iter().rev().map(|token| token.text.as_str());
     let mut next = back.next();

@@ -18,7 +18,7 @@ pub use self::events::{Event, EventActor, EventGap, EventList, EventObject, Even
 pub use self::evictions::{EvictedStatus, EvictionsStatus};
 pub use self::rings::RingStatus;
 pub use self::saves::{
-    CopyKind, CopyReport, CopyStatus, Freeze, GrantSource, RestoreFile, SaveFile,
+    CopyKind, CopyReport, CopyStatus, GrantSource, RestoreFile, SaveFile, SetFrozen,
 };
 pub use self::what_if::{WhatIf, WhatIfQuery, WhatIfTenant};
 

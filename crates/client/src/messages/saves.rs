@@ -6,7 +6,7 @@ use sublet_types::{Bytes, TenantName};
 /// Makes a tenant refuse new pages, or take them again (`POST /v1/tenants/NAME/freeze`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Freeze {
+pub struct SetFrozen {
     /// Whether the tenant refuses them from now on.
     pub frozen: bool,
 }

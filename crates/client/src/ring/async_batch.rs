@@ -126,7 +126,7 @@ impl AsyncBatch<'_> {
         self.requests.len()
     }
 
-    /// Whether the batch holds no request.
+    /// Returns whether the batch holds no request.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }

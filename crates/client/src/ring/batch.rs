@@ -150,7 +150,7 @@ impl<'a> Batch<'a> {
         self.client.batch_len()
     }
 
-    /// Whether the batch holds no request.
+    /// Returns whether the batch holds no request.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -214,7 +214,7 @@ impl<'a> Answers<'a> {
         Answers { client }
     }
 
-    /// Whether a request is a get.
+    /// Returns whether a request is a get.
     pub(crate) fn is_get(&self, ticket: Ticket) -> bool {
         let submission = self.client.submission(ticket.0);
         submission.is_some_and(|submission| submission.opcode == Opcode::Get as u16)

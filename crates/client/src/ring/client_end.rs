@@ -83,7 +83,7 @@ impl ClientEnd {
         doorbell::after_publishing(self.mapped.word(at::DAEMON_SLEEPS))
     }
 
-    /// Whether [`reap`](ClientEnd::reap) would return a completion.
+    /// Returns whether [`reap`](ClientEnd::reap) would return a completion.
     pub(super) fn has_completions(&self) -> bool {
         self.mapped.word(at::CQ_TAIL).load(Ordering::Acquire) != self.cq_head
     }

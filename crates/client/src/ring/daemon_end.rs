@@ -100,7 +100,8 @@ impl DaemonEnd {
         self.shape
     }
 
-    /// Whether [`dequeue`](DaemonEnd::dequeue) would return something: an entry whose completion has room, or an error.
+    /// Returns whether [`dequeue`](DaemonEnd::dequeue) would return something: an entry whose completion has room, or
+    /// an error.
     pub fn has_work(&self) -> bool {
         let submitted = self.sq_tail_seen != self.sq_head || self.load(at::SQ_TAIL) != self.sq_head;
         submitted && (self.has_room() || self.load(at::CQ_HEAD) != self.cq_head_seen)
@@ -189,8 +190,8 @@ impl DaemonEnd {
         self.mapped.word(at).load(Ordering::Acquire)
     }
 
-    /// Whether the completion queue has room for one more completion than those of all submissions taken, as far as
-    /// this end has seen.
+    /// Returns whether the completion queue has room for one more completion than those of all submissions taken, as
+    /// far as this end has seen.
     fn has_room(&self) -> bool {
         self.sq_head.wrapping_sub(self.cq_head_seen) < self.shape.entries()
     }

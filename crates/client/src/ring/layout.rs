@@ -178,7 +178,7 @@ impl Shape {
         self.pages_at() + slot as usize * SLOT_BYTES
     }
 
-    /// Whether the ring has `count` page slots from `first` on.
+    /// Returns whether the ring has `count` page slots from `first` on.
     pub const fn has_slots(self, first: u32, count: u32) -> bool {
         first < self.page_slots && count <= self.page_slots - first
     }

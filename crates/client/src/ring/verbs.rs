@@ -49,12 +49,12 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// Whether page `n` of the run was stored, or hit.
+    /// Returns whether page `n` of the run was stored, or hit.
     pub fn is_done(&self, n: usize) -> bool {
         n < u64::BITS as usize && self.done >> n & 1 == 1
     }
 
-    /// Whether page `n` of a put replaced an older one.
+    /// Returns whether page `n` of a put replaced an older one.
     pub fn has_replaced(&self, n: usize) -> bool {
         n < u64::BITS as usize && self.replaced >> n & 1 == 1
     }

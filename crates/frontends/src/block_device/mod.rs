@@ -71,7 +71,7 @@ pub enum DiskOperation {
 }
 
 impl DiskOperation {
-    /// Whether the operation changes the disk's bytes.
+    /// Returns whether the operation changes the disk's bytes.
     pub fn changes(self) -> bool {
         match self {
             DiskOperation::Write { .. } | DiskOperation::Trim | DiskOperation::Zero(_) => true,
@@ -180,7 +180,7 @@ pub trait DiskFastPath {
     /// Forgets the range if that touches memory only, and says whether it did.
     fn trim(&self, at: u64, len: u64) -> bool;
 
-    /// Whether everything that the disk answered is durable already.
+    /// Returns whether everything that the disk answered is durable already.
     fn flush(&self) -> bool;
 
     /// What lies at an offset, for up to `len` bytes, as [`DiskOperation::Extents`] would say. `None` if memory does

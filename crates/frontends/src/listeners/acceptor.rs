@@ -15,6 +15,7 @@ use rustix::net::{SocketAddrAny, SocketFlags};
 use slab::Slab;
 
 use super::Listener;
+use crate::clock::MonotonicClock;
 
 /// The most events that one wait returns.
 const EVENTS_MAX: usize = 64;
@@ -109,12 +110,14 @@ pub(crate) struct Acceptor<D: ServedListener> {
     unfinished: Vec<usize>,
     /// Listeners that are full for now. Some of them may be gone.
     full: Vec<usize>,
+    clock: MonotonicClock,
     paused_at: Option<Instant>,
     is_over: bool,
 }
 
 impl<D: ServedListener> Acceptor<D> {
-    pub(crate) fn new() -> io::Result<(Acceptor<D>, Arc<AcceptorHandle<D>>)> {
+    /// Makes an acceptor whose pauses go by `clock`.
+    pub(crate) fn new(clock: MonotonicClock) -> io::Result<(Acceptor<D>, Arc<AcceptorHandle<D>>)> {
         let poll = Poll::new()?;
         let handle = Arc::new(AcceptorHandle {
             commands: Mutex::default(),
@@ -127,6 +130,7 @@ impl<D: ServedListener> Acceptor<D> {
             listeners: Slab::new(),
             unfinished: Vec::new(),
             full: Vec::new(),
+            clock,
             paused_at: None,
             is_over: false,
         };
@@ -167,7 +171,7 @@ impl<D: ServedListener> Acceptor<D> {
             .map(AcceptorEvent::Command)
             .collect();
         match self.paused_at {
-            Some(at) if at.elapsed() < PAUSE => {}
+            Some(at) if self.clock.now() - at < PAUSE => {}
             Some(_) => events.push(AcceptorEvent::Resume),
             None => {
                 self.unfinished.sort_unstable();
@@ -240,7 +244,7 @@ impl<D: ServedListener> Acceptor<D> {
     }
 
     fn resume(&mut self) {
-        let after = self.paused_at.take().map(|at| at.elapsed());
+        let after = self.paused_at.take().map(|at| self.clock.now() - at);
         if let Some(after) = after {
             self.listeners
                 .iter()
@@ -251,7 +255,7 @@ impl<D: ServedListener> Acceptor<D> {
     /// Pauses all listeners for a moment, because no descriptor or no memory is left. Otherwise the acceptor would spin
     /// on them.
     fn pause(&mut self, key: usize, error: Errno) {
-        self.paused_at = Some(Instant::now());
+        self.paused_at = Some(self.clock.now());
         self.unfinished.push(key);
         self.listeners
             .iter()

@@ -50,7 +50,7 @@ impl Exports {
         self.0.write().remove(name)
     }
 
-    /// Whether there is a disk of that name.
+    /// Returns whether there is a disk of that name.
     pub fn has(&self, name: &str) -> bool {
         self.0.read().contains_key(name)
     }

@@ -30,7 +30,7 @@ impl SocketBuffer {
         self.bytes
     }
 
-    /// Whether no byte waits.
+    /// Returns whether no byte waits.
     pub fn is_empty(&self) -> bool {
         self.done == self.end
     }

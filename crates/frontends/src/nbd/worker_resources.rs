@@ -77,7 +77,7 @@ impl WorkerResources {
         self.fast_paths.retain(|(disk, _)| disk.name() != name);
     }
 
-    /// Whether a request to a disk may hold `len` bytes more.
+    /// Returns whether a request to a disk may hold `len` bytes more.
     pub(super) fn has_room(&self, disk: DiskId, len: usize) -> bool {
         let by_disk = self.held_by_disk.iter().find(|(known, _)| *known == disk);
         let part_of = |most: usize| match len {
@@ -88,7 +88,7 @@ impl WorkerResources {
         is_fair && (self.held == 0 || self.held + len <= part_of(HELD_MAX))
     }
 
-    /// Whether all disks together hold so much that a request to any disk may find no room.
+    /// Returns whether all disks together hold so much that a request to any disk may find no room.
     pub(super) fn is_memory_short(&self) -> bool {
         self.held + REQUEST_BYTES_MAX as usize > HELD_MAX / 4 * 3
     }

@@ -132,7 +132,7 @@ impl UnclaimedPools {
         self.0.lock().len()
     }
 
-    /// Whether no pool waits.
+    /// Returns whether no pool waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

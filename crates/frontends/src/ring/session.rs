@@ -20,7 +20,7 @@ use super::metrics::{Operation, RingFigures, RingTally};
 use super::page_copy::read_page;
 use super::page_operations::{PageOperations, page_key};
 use super::wire::{self, PageRun, Request};
-use crate::serving::MonotonicClock;
+use crate::clock::MonotonicClock;
 
 /// What one turn of a connection may cost before others get theirs. Each entry and each of its pages costs 1. A request
 /// that may take its time costs a whole turn. The batch that goes beyond the limit is still finished.
@@ -541,7 +541,7 @@ fn classify(request: Request) -> Result<PageRequest, SlowRequest> {
     }
 }
 
-/// Whether two consecutive requests are answered together.
+/// Returns whether two consecutive requests are answered together.
 fn can_batch_with((_, one): &ParsedSubmission, (_, next): &ParsedSubmission) -> bool {
     matches!(
         (one, next),

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mio::Waker;
 use parking_lot::Mutex;
 
-use super::clock::Sleeper;
 use crate::block_device::{DiskOutcome, OutcomeSink};
+use crate::clock::Sleeper;
 
 /// What has come to a worker, in two lanes. The senders bound both lanes. Messages are bounded by the number of
 /// connections and commands. Outcomes are bounded by the requests that are under way.

@@ -4,7 +4,6 @@
 //! protocol.
 
 mod buffers;
-mod clock;
 mod group_permit;
 mod mailbox;
 mod poll_loop;
@@ -15,7 +14,6 @@ mod tenancies;
 mod worker_threads;
 
 pub(crate) use self::buffers::{BufferPool, ByteQueue};
-pub use self::clock::{ManualClock, MonotonicClock};
 pub(crate) use self::group_permit::{ConnectionFigures, ConnectionGroup, GroupPermit};
 pub(crate) use self::mailbox::Mailbox;
 pub(crate) use self::poll_loop::{PeerState, PollLoop};

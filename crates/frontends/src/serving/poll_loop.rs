@@ -10,8 +10,8 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
 
-use super::clock::MonotonicClock;
 use super::mailbox::{Mail, Mailbox};
+use crate::clock::MonotonicClock;
 
 /// The longest time between two polls of the kernel while turns are due or mail keeps coming.
 const POLL_INTERVAL_MAX: Duration = Duration::from_micros(100);
@@ -214,7 +214,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::serving::ManualClock;
+    use crate::clock::ManualClock;
 
     const PLACE: Token = Token(3);
 

@@ -115,7 +115,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::serving::{MonotonicClock, PollLoop};
+    use crate::clock::MonotonicClock;
+    use crate::serving::PollLoop;
 
     /// Ends at its first message and reports it. Fails if the message is odd.
     struct Worker {

@@ -93,7 +93,7 @@ impl SigbusGuard {
         Ok(SigbusGuard(range))
     }
 
-    /// Whether a page of the range has vanished.
+    /// Returns whether a page of the range has vanished.
     pub(super) fn has_vanished(&self) -> bool {
         self.0.has_vanished.load(Ordering::Acquire)
     }

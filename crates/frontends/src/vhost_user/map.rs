@@ -141,7 +141,7 @@ impl GuestMemory {
         })
     }
 
-    /// Whether a page of the memory has vanished. If so, what was read since may be zeroes instead.
+    /// Returns whether a page of the memory has vanished. If so, what was read since may be zeroes instead.
     pub(crate) fn has_vanished(&self) -> bool {
         let lost = guard::vanished_ranges();
         if lost == self.lost_when_checked.load(Ordering::Relaxed) {
@@ -176,7 +176,7 @@ impl GuestMemory {
         })
     }
 
-    /// Whether a whole range is memory.
+    /// Returns whether a whole range is memory.
     pub fn has(&self, at: GuestAddress, len: usize) -> bool {
         self.guest.check_range(at, len)
     }

@@ -239,12 +239,12 @@ impl Virtqueue {
         self.is_abandoned = true;
     }
 
-    /// Whether no request is at the disk.
+    /// Returns whether no request is at the disk.
     pub(super) fn is_drained(&self) -> bool {
         self.at_disk == 0
     }
 
-    /// Whether the ring has a request that the queue can take.
+    /// Returns whether the ring has a request that the queue can take.
     pub(super) fn has_work(&self) -> bool {
         if !self.has_capacity() {
             return false;

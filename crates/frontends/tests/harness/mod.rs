@@ -43,7 +43,6 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    #[allow(dead_code, reason = "a test of the clock makes its own")]
     pub(crate) fn new(settings: Settings) -> Harness {
         Harness::by(Clock::start(), settings)
     }

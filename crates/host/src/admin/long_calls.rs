@@ -20,8 +20,8 @@ struct LongCallState {
 }
 
 impl LongCall {
-    /// Whether the connection lasts on: until the call has its answer, or for as long as its caller reads an endless
-    /// answer.
+    /// Returns whether the connection lasts on: until the call has its answer, or for as long as its caller reads an
+    /// endless answer.
     pub(super) fn is_under_way(&self) -> bool {
         let goes_on = self.0.goes_on.swap(false, Ordering::Relaxed);
         goes_on || self.0.is_under_way.load(Ordering::Relaxed)

@@ -10,7 +10,7 @@ use axum::middleware::from_fn;
 use axum::response::IntoResponse;
 use axum::routing::{delete, post};
 use axum::{Extension, Router};
-use sublet_client::messages::{Freeze, RestoreFile, SaveFile};
+use sublet_client::messages::{RestoreFile, SaveFile, SetFrozen};
 use sublet_types::FreezeState;
 
 use super::file_calls::run_file_call;
@@ -41,7 +41,7 @@ async fn freeze(
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
-    let (name, freeze) = (parse_tenant_name(&name)?, parse_body::<Freeze>(body)?);
+    let (name, freeze) = (parse_tenant_name(&name)?, parse_body::<SetFrozen>(body)?);
     let state = FreezeState::from(freeze.frozen);
     run_file_call(move || daemon.set_freeze_state(&name, state, by)).await
 }

@@ -94,7 +94,7 @@ pub enum DiskChange {
 }
 
 impl DiskChange {
-    /// Whether this says everything about the disk.
+    /// Returns whether this says everything about the disk.
     pub(crate) fn is_added(&self) -> bool {
         matches!(self, DiskChange::Added(_))
     }

@@ -270,8 +270,8 @@ enum EndpointSharing {
     Never,
 }
 
-/// Whether two disks may be served at one place. They may over NBD, which tells them apart by their names, and to the
-/// same clients.
+/// Returns whether two disks may be served at one place. They may over NBD, which tells them apart by their names, and
+/// to the same clients.
 fn may_share((name, disk, listen): DiskEndpoint<'_>, other: DiskEndpoint<'_>) -> EndpointSharing {
     let (other_name, other_disk, other_listen) = other;
     let is_nbd = !matches!(listen, DiskListen::VhostUser(_));

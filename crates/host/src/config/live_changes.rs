@@ -137,7 +137,7 @@ impl LiveChanges {
         next
     }
 
-    /// Whether both say the same about everything.
+    /// Returns whether both say the same about everything.
     pub(crate) fn is_same_as(&self, other: &LiveChanges) -> bool {
         self.policy == other.policy
             && self.changes == other.changes

@@ -385,7 +385,7 @@ impl SourceFile<'_> {
             .fault(FaultKind::Syntax(error.message().to_owned()))
     }
 
-    /// Whether an earlier daemon wrote this down and daemons no longer have it.
+    /// Returns whether an earlier daemon wrote this down and daemons no longer have it.
     fn ignores(&self, table: &str, name: &str, value: &DeValue<'_>) -> bool {
         let is_simulated = || {
             let eviction = RawValue::from_toml(value).eviction();

@@ -67,7 +67,7 @@ impl StateFolderClaim {
         Some(folder.join(LOCK))
     }
 
-    /// Whether the folder does not answer, so that the thread that acquires the claim waits for it.
+    /// Returns whether the folder does not answer, so that the thread that acquires the claim waits for it.
     pub(crate) fn is_unresponsive(&self) -> bool {
         match *self.laid.lock.lock() {
             ClaimState::Acquiring(since) => since.elapsed() >= LAYING_MAX,
@@ -97,7 +97,7 @@ impl StateFolderClaim {
 }
 
 impl ClaimLock {
-    /// Whether the claim is held. If not, the caller is the one to acquire it.
+    /// Returns whether the claim is held. If not, the caller is the one to acquire it.
     fn is_held_or_begin(&self, folder: &Path) -> Result<bool, PersistError> {
         let mut lock = self.lock.lock();
         while let ClaimState::Acquiring(since) = *lock {

@@ -150,7 +150,8 @@ impl Daemon {
         self.disk(name)
     }
 
-    /// Whether the config says the size of a backing that its owner named. The disk then opens with no other size.
+    /// Returns whether the config says the size of a backing that its owner named. The disk then opens with no other
+    /// size.
     fn config_says_size(&self, name: &DiskName) -> bool {
         let written = self.written_disk(name);
         written.is_some_and(|disk| disk.backing.is_some() && disk.size.is_some())

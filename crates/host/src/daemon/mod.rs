@@ -115,7 +115,7 @@ impl Daemon {
         &self.events
     }
 
-    /// Whether the daemon no longer changes anything.
+    /// Returns whether the daemon no longer changes anything.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }

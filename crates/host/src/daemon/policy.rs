@@ -73,7 +73,7 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// Whether the policy in force differs from the config, or has other knobs.
+    /// Returns whether the policy in force differs from the config, or has other knobs.
     pub(super) fn policy_difference(&self) -> Option<ConfigDifference> {
         let written = self.written.policy.choice().ok()?;
         let now = self.manager.choice();

@@ -74,7 +74,7 @@ impl Daemon {
         }
     }
 
-    /// Whether the daemon is well.
+    /// Returns whether the daemon is well.
     pub fn health(&self) -> Health {
         Health {
             version: VERSION,

@@ -100,13 +100,13 @@ impl BackedDisk {
         position
     }
 
-    /// Whether a window is in memory, judged by its ends. Windows come and go together, and waking the disk's thread
-    /// costs more than a read of one from memory.
+    /// Returns whether a window is in memory, judged by its ends. Windows come and go together, and waking the disk's
+    /// thread costs more than a read of one from memory.
     fn is_probably_resident(&self, tenancy: &Tenancy, window: &Range<u64>) -> bool {
         self.has_page(tenancy, window.start) && self.has_page(tenancy, window.end - 1)
     }
 
-    /// Whether a page is in memory.
+    /// Returns whether a page is in memory.
     pub(super) fn has_page(&self, tenancy: &Tenancy, page: u64) -> bool {
         let (worker, tenant, now) = tenancy.worker_tenant_now();
         worker.has_page(tenant, key(self.pool, page), now)
@@ -129,7 +129,7 @@ impl BackedDisk {
         Bytes(self.bytes.load(Ordering::Relaxed))
     }
 
-    /// Whether the disk's backing takes no writes.
+    /// Returns whether the disk's backing takes no writes.
     pub(super) fn is_failing(&self) -> bool {
         self.swap.as_ref().is_some_and(Swap::is_failing)
     }

@@ -26,13 +26,13 @@ struct DiskClientCounters {
 /// The counter of clients at one endpoint of a disk.
 pub(super) enum EndpointClients {
     /// A listener, which other disks may share.
-    Nbd(Arc<NbdListener>),
+    Nbd(Arc<NbdEndpointClients>),
     /// At a socket of its own.
-    VhostUser(VhostUserSocket),
+    VhostUser(VhostUserEndpointClients),
 }
 
 /// An endpoint for clients over NBD.
-pub(super) struct NbdListener {
+pub(super) struct NbdEndpointClients {
     pub(super) group: Arc<Group>,
     /// The address in the kernel's form.
     pub(super) address: String,
@@ -40,7 +40,7 @@ pub(super) struct NbdListener {
 }
 
 /// An endpoint for a VMM.
-pub(super) struct VhostUserSocket {
+pub(super) struct VhostUserEndpointClients {
     pub(super) figures: Arc<VhostUserFigures>,
     pub(super) reporter: Mutex<RefusalReporter>,
 }
@@ -93,7 +93,7 @@ impl ClientCounters {
 /// The tenant whose disks a listener serves, if all are of one tenant.
 fn whose(
     all: &BTreeMap<DiskName, DiskClientCounters>,
-    listener: &Arc<NbdListener>,
+    listener: &Arc<NbdEndpointClients>,
 ) -> Option<TenantName> {
     let is_here = |place: &EndpointClients| matches!(place, EndpointClients::Nbd(other) if Arc::ptr_eq(other, listener));
     let mut tenants = all

@@ -31,7 +31,7 @@ impl DiskHandle {
         }
     }
 
-    /// Whether a get removes the page. Then a read that finds only some of its pages would lose them.
+    /// Returns whether a get removes the page. Then a read that finds only some of its pages would lose them.
     fn drops_on_read(&self) -> bool {
         self.disk.swap.is_none() && self.disk.fill() == FillPolicy::DropOnRead
     }

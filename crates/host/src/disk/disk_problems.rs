@@ -18,7 +18,7 @@ pub(super) struct DiskProblems {
 }
 
 impl DiskProblems {
-    /// Whether a note is missing that the disk's promise rests on.
+    /// Returns whether a note is missing that the disk's promise rests on.
     pub(super) fn is_unnoted(&self) -> bool {
         self.is_unnoted.load(Ordering::Acquire)
     }

@@ -101,7 +101,7 @@ impl DiskQueue {
         }
     }
 
-    /// Whether the queue takes nothing more.
+    /// Returns whether the queue takes nothing more.
     pub(super) fn is_closed(&self) -> bool {
         self.state.lock().ended
     }
@@ -116,7 +116,7 @@ impl DiskQueue {
         self.event_fd.notify();
     }
 
-    /// Whether the queue takes nothing more, and all is done.
+    /// Returns whether the queue takes nothing more, and all is done.
     pub(super) fn has_ended(&self) -> bool {
         let state = self.state.lock();
         state.ended && state.requests.is_empty() && state.ahead.is_empty()

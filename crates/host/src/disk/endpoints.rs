@@ -20,7 +20,7 @@ use sublet_frontends::nbd::{Exports, Settings};
 use sublet_frontends::vhost_user::serve as vhost_user;
 use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls, TenantName};
 
-use super::clients::{EndpointClients, NbdListener, VhostUserSocket};
+use super::clients::{EndpointClients, NbdEndpointClients, VhostUserEndpointClients};
 use super::error::DiskError;
 use crate::credential_report::CredentialReport;
 use crate::observe::events::{EventReason, EventSubject, Events};
@@ -43,7 +43,7 @@ pub(super) struct DiskEndpoints {
 
 /// An NBD listener.
 struct NbdEndpoint {
-    listener: Arc<NbdListener>,
+    listener: Arc<NbdEndpointClients>,
     /// The tenant whose disks the listener serves, if all are of one tenant.
     tenant: Option<TenantName>,
     mode: u32,
@@ -178,7 +178,7 @@ impl DiskEndpoints {
         })?;
         let open = NbdEndpoint {
             tenant: Some(settings.tenant.clone()),
-            listener: Arc::new(NbdListener {
+            listener: Arc::new(NbdEndpointClients {
                 group,
                 address,
                 reporter: Mutex::default(),
@@ -234,7 +234,7 @@ impl DiskEndpoints {
             .filter(|place| place.listener.group.exports.has(name));
         let shared = self.shared.iter().filter(|(disk, _)| disk == name);
         let socket = |running: &vhost_user::VhostUserService| {
-            EndpointClients::VhostUser(VhostUserSocket {
+            EndpointClients::VhostUser(VhostUserEndpointClients {
                 figures: Arc::clone(running.figures()),
                 reporter: Mutex::default(),
             })

@@ -300,7 +300,7 @@ impl DiskError {
         }
     }
 
-    /// Whether the error concerns only the disk's own guest, so that a daemon starts without the disk.
+    /// Returns whether the error concerns only the disk's own guest, so that a daemon starts without the disk.
     ///
     /// That is so in these cases:
     ///

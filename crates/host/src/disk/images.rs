@@ -95,7 +95,8 @@ pub(crate) fn check_allowed(backing: &Path, folders: &[PathBuf]) -> Result<(), D
     }
 }
 
-/// Whether a path is written as one in a folder, and the part of it that exists lies there, with links followed.
+/// Returns whether a path is written as one in a folder, and the part of it that exists lies there, with links
+/// followed.
 fn begins_in(path: &Path, folder: &Path) -> bool {
     let climbs = path.components().any(|part| part == Component::ParentDir);
     if climbs || !path.starts_with(folder) {

@@ -68,7 +68,7 @@ impl OpenDisks {
         }))
     }
 
-    /// Whether there is a stage that takes pages.
+    /// Returns whether there is a stage that takes pages.
     fn takes_pages(&self) -> bool {
         let staging = self.staging.lock();
         staging

@@ -59,8 +59,8 @@ pub(super) fn read(path: &Path) -> Option<String> {
     import(&note).ok().map(str::to_owned)
 }
 
-/// Whether anything that was written since the host's start is in a note's place. A file that cannot be examined may
-/// have been. A host that loses power may leave half a note, but then no guest is left to be harmed.
+/// Returns whether anything that was written since the host's start is in a note's place. A file that cannot be
+/// examined may have been. A host that loses power may leave half a note, but then no guest is left to be harmed.
 pub(super) fn is_there_since_start(path: &Path) -> bool {
     match fs::symlink_metadata(path) {
         Ok(facts) => facts.modified().is_ok_and(|at| at >= host_start_time()),

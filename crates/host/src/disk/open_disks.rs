@@ -248,13 +248,13 @@ impl OpenDisks {
         })
     }
 
-    /// Whether the pages staged under a name belong to what was at the path that its backing has.
+    /// Returns whether the pages staged under a name belong to what was at the path that its backing has.
     fn was_staged_for(&self, settings: &DiskSettings) -> bool {
         let noted = self.stage_notes.read(&settings.name);
         noted.is_some_and(|noted| noted.backing == backing_of(settings))
     }
 
-    /// Whether the daemon may make a backing that is not there.
+    /// Returns whether the daemon may make a backing that is not there.
     fn may_make(&self, settings: &DiskSettings, history: DiskHistory) -> bool {
         match history {
             DiskHistory::New | DiskHistory::GivenUp => true,
@@ -395,7 +395,7 @@ impl OpenDisks {
         }
     }
 
-    /// Whether a disk may have pages only on a stage, or had some on a stage that is gone.
+    /// Returns whether a disk may have pages only on a stage, or had some on a stage that is gone.
     pub(super) fn may_have_staged_pages(&self, name: &DiskName) -> bool {
         self.stage_notes.read(name).is_some() || self.stage_notes.is_garbled(name)
     }

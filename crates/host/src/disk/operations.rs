@@ -426,7 +426,7 @@ impl DiskThread {
         DiskReply::of_io(result, buffer)
     }
 
-    /// Whether what is answered outlives the daemon without the backing's doing.
+    /// Returns whether what is answered outlives the daemon without the backing's doing.
     fn is_durable_already(&self) -> bool {
         self.disk
             .swap

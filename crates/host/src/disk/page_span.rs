@@ -5,7 +5,7 @@ use std::ops::Range;
 use sublet_store::PageKey;
 use sublet_types::{BLOCK_BYTES, ObjectId, PAGE_BYTES, PageIndex, PoolId};
 
-/// Pages of an object: an extent of 2 MiB, which is also a cluster of Linux's swap.
+/// Pages of an object: 2 MiB of the disk, which is also a cluster of Linux's swap.
 pub(super) const OBJECT_PAGES: u64 = BLOCK_BYTES / PAGE_BYTES;
 
 pub(super) const PAGE: usize = PAGE_BYTES as usize;
@@ -63,7 +63,7 @@ impl PageSpan {
         PageSpan::of(self.pages.start * PAGE_BYTES, self.bytes())
     }
 
-    /// Whether the range is exactly these pages.
+    /// Returns whether the range is exactly these pages.
     pub(super) fn is_exact(&self) -> bool {
         self.bytes() == self.len
     }

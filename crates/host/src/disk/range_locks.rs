@@ -70,7 +70,7 @@ impl RangeLocks {
 }
 
 impl RangeLocksInner {
-    /// Whether a range is free. Of the waiting tasks, those before `ticket` count.
+    /// Returns whether a range is free. Of the waiting tasks, those before `ticket` count.
     fn is_free(&self, range: &Range<u64>, ticket: Option<u64>) -> bool {
         let earlier = |waiting: &&RangeWaiter| ticket.is_none_or(|ticket| waiting.ticket < ticket);
         let mut before = self.waiting.iter().take_while(earlier);

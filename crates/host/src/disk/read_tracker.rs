@@ -59,7 +59,7 @@ impl ReadTracker {
         (advice.run.saturating_sub(count), ahead)
     }
 
-    /// Whether pages that one read brought are put into memory.
+    /// Returns whether pages that one read brought are put into memory.
     pub(super) fn admits(&self, pages: Range<u64>, position: u64, coming: ReadCause) -> bool {
         self.0.lock().admission.admit(pages, position, coming) != Retention::Dropped
     }

@@ -74,7 +74,7 @@ pub(super) struct DrainRequest<'a> {
 }
 
 impl DrainRequest<'_> {
-    /// Whether some of it is still staged.
+    /// Returns whether some of it is still staged.
     pub(super) fn is_pending(&self) -> bool {
         self.swap.stage.has_before(self.swap.disk, self.until)
     }
@@ -120,7 +120,7 @@ impl Swap {
         self.durability
     }
 
-    /// Whether a write may be acknowledged before the backing has it.
+    /// Returns whether a write may be acknowledged before the backing has it.
     pub(super) fn acknowledges_early(&self) -> bool {
         self.durability != Durability::WriteThrough
             && !self.failing.load(Ordering::Relaxed)
@@ -129,13 +129,13 @@ impl Swap {
             && !self.stage.is_lost()
     }
 
-    /// Whether the disk writes through for now, though its durability does not ask for it.
+    /// Returns whether the disk writes through for now, though its durability does not ask for it.
     pub(super) fn is_forced_write_through(&self) -> bool {
         self.durability != Durability::WriteThrough && !self.acknowledges_early()
     }
 
-    /// Whether the disk writes everything through. It does so if its owner chose that, or if the next daemon would not
-    /// know what only memory has.
+    /// Returns whether the disk writes everything through. It does so if its owner chose that, or if the next daemon
+    /// would not know what only memory has.
     pub(super) fn writes_through(&self) -> bool {
         let promises = !self.problems.is_unnoted() && !self.stage.is_lost();
         self.durability == Durability::WriteThrough || !promises
@@ -156,7 +156,7 @@ impl Swap {
         self.changing.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether the disk's thread has a change to make.
+    /// Returns whether the disk's thread has a change to make.
     pub(super) fn is_changing(&self) -> bool {
         self.changing.load(Ordering::SeqCst) > 0
     }
@@ -252,7 +252,7 @@ impl Swap {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Whether a caller waits until what is staged has been written.
+    /// Returns whether a caller waits until what is staged has been written.
     pub(super) fn is_drain_requested(&self) -> bool {
         self.drain_requests.load(Ordering::Relaxed) > 0
     }

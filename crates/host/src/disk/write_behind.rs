@@ -73,14 +73,15 @@ impl DiskThread {
         self.engine.sleep_until(Instant::now() + time).await;
     }
 
-    /// Whether to write pages now. The answer is no only if pages are to stay in memory for as long as there is room.
+    /// Returns whether to write pages now. The answer is no only if pages are to stay in memory for as long as there is
+    /// room.
     fn is_due(&self, swap: &Swap) -> bool {
         swap.durability() != Durability::Memory
             || swap.stage.is_filling()
             || swap.is_drain_requested()
     }
 
-    /// Whether somebody waits for the backing, or will soon.
+    /// Returns whether somebody waits for the backing, or will soon.
     fn is_pressed(&self, swap: &Swap) -> bool {
         self.disk.queue.has_ended() || swap.stage.is_filling() || swap.is_drain_requested()
     }

@@ -232,7 +232,7 @@ impl CgroupMount {
         })
     }
 
-    /// Whether all of the other mount's cgroups are in this one.
+    /// Returns whether all of the other mount's cgroups are in this one.
     fn contains(&self, other: &CgroupMount) -> bool {
         // A root that begins with `..` lies above this process's namespace.
         let is_below = other.root.starts_with(&self.root) && !other.root.starts_with("/..");

@@ -59,7 +59,7 @@ pub enum WrongPolicy {
 }
 
 impl WrongPolicy {
-    /// Whether the name is right and only the knobs are wrong.
+    /// Returns whether the name is right and only the knobs are wrong.
     pub(crate) fn is_of_knobs(&self) -> bool {
         !matches!(
             self,

@@ -94,7 +94,7 @@ fn report(
     }
 }
 
-/// Whether more than that part of what was there was evicted in one of these seconds, on average.
+/// Returns whether more than that part of what was there was evicted in one of these seconds, on average.
 fn is_much(evicted: u64, left: u64, secs: u64) -> bool {
     evicted.saturating_mul(TOLD_FROM_ONE_IN) > (left + evicted).saturating_mul(secs)
 }

@@ -69,7 +69,7 @@ struct LineWindow {
 }
 
 impl LineLimiter {
-    /// Whether a line may be written. `what` is called once per place.
+    /// Returns whether a line may be written. `what` is called once per place.
     fn admit(
         &mut self,
         now: Duration,

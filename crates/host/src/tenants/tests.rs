@@ -155,7 +155,7 @@ struct Model {
 }
 
 impl Model {
-    /// Whether nothing forbids it.
+    /// Returns whether nothing forbids it.
     fn grants(&self, after: &TenantSettings) -> bool {
         let is_block = |amount: Option<Bytes>| amount.is_none_or(|amount| amount >= Bytes::mib(2));
         let others = self.now.values().filter(|other| other.name != after.name);

@@ -5,14 +5,14 @@ use std::collections::{HashMap, VecDeque};
 /// The misses of `requests` if items of `bytes_of(key)` bytes share `memory` bytes, and the least recently used item
 /// goes.
 pub(super) fn lru_misses(memory: u64, requests: &[u32], bytes_of: impl Fn(u32) -> u64) -> u64 {
-    let mut shelf = LruModel::default();
+    let mut model = LruModel::default();
     let mut misses = 0;
     for (turn, &key) in requests.iter().enumerate() {
-        shelf.queue.push_back((key, turn));
-        if shelf.turns.insert(key, turn).is_none() {
+        model.queue.push_back((key, turn));
+        if model.turns.insert(key, turn).is_none() {
             misses += 1;
-            shelf.used += bytes_of(key);
-            shelf.shrink_to(memory, &bytes_of);
+            model.used += bytes_of(key);
+            model.shrink_to(memory, &bytes_of);
         }
     }
     misses

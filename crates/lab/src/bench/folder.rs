@@ -84,14 +84,14 @@ fn clear_away(root: &Path) {
     }
 }
 
-/// Whether a bench's folder has such a name.
+/// Returns whether a bench's folder has such a name.
 fn is_folder(name: &str) -> bool {
     let owner = name.strip_prefix(FOLDER).and_then(|o| o.split_once('-'));
     let is_number = |part: &str| part.parse::<u128>().is_ok();
     owner.is_some_and(|(process, nanos)| is_number(process) && is_number(nanos))
 }
 
-/// Whether nobody holds its lock.
+/// Returns whether nobody holds its lock.
 fn is_left(folder: &Path) -> bool {
     File::open(folder).is_ok_and(|folder| folder.try_lock().is_ok())
 }

@@ -103,7 +103,7 @@ struct LoadScenario {
 }
 
 impl LoadScenario {
-    /// Whether both are the same but for the server's threads.
+    /// Returns whether both are the same but for the server's threads.
     fn is_like(&self, other: &LoadScenario) -> bool {
         let key = |s: &LoadScenario| (s.value_bytes, s.mix, s.pipeline);
         key(self) == key(other)
@@ -123,8 +123,8 @@ impl LoadScenario {
         format!("{value_bytes} B, {mix}, pipeline {pipeline}{threads}")
     }
 
-    /// Whether copying dominates. The larger a value, the more of the work is the kernel's copying, which is the same
-    /// for both.
+    /// Returns whether copying dominates. The larger a value, the more of the work is the kernel's copying, which is
+    /// the same for both.
     fn is_copying(&self) -> bool {
         const COPYING: usize = 1024;
         self.value_bytes >= COPYING

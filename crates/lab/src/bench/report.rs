@@ -21,7 +21,7 @@ pub(super) struct BenchReport {
 }
 
 impl BenchReport {
-    /// Whether no row misses its goal.
+    /// Returns whether no row misses its goal.
     pub(super) fn holds(&self) -> bool {
         self.rows.iter().all(|row| row.holds() != Some(false))
     }
@@ -116,7 +116,7 @@ impl BenchRow {
         }
     }
 
-    /// Whether the goal is reached. Nothing if there is no goal, or no peer to compare with.
+    /// Returns whether the goal is reached. Nothing if there is no goal, or no peer to compare with.
     pub(super) fn holds(&self) -> Option<bool> {
         Some(match self.goal? {
             Goal::RatioAtLeast(bound) => self.ratio()? >= bound,

@@ -12,7 +12,7 @@ pub(super) const FORMAT: &str = "raw32le";
 
 const PREFIX: &str = "made:";
 
-/// Whether a file's name is that of a synthetic trace.
+/// Returns whether a file's name is that of a synthetic trace.
 pub(super) fn is_synthetic(name: &str) -> bool {
     name.starts_with(PREFIX)
 }

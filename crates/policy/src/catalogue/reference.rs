@@ -28,8 +28,8 @@ $ sublet policy what-if --tenant web --memory 4GiB
 $ sublet policy what-if --policy mrc floor=40
 ```
 
-`weights` is the default. Under it a tenant keeps what it has filled up to its share, however idle it is. `utility` and
-`mrc` move that memory.
+`weights` is the default. Under it a tenant keeps what it has filled up to its share, however idle it is. `utility`,
+`mrc`, `pooled` and `smart-alloc` move that memory.
 
 `mrc` measures pages and items, one in sixteen of each by hash. Items weigh what they take. A tenant that is not
 measured yet, because its puts are less than its share, gets its weighted share. `mrc` sets targets, and is slow to
@@ -38,7 +38,7 @@ first. Any tenant may fill what is free.
 
 | what you want | choose |
 | --- | --- |
-| Each tenant has its weighted share, whatever the others do. The tenants have persistent pages. | `weights` |
+| Each tenant can claim its weighted share at any time; what is free is anybody's. The tenants have persistent pages. | `weights` |
 | All caches together have the most hits. | `pooled` |
 | The same, by targets that move seldom and with a reason each. | `mrc` |
 | Parts never move. | `static-alloc` |

@@ -26,7 +26,7 @@ impl Default for SamplingRate {
 }
 
 impl SamplingRate {
-    /// Whether the sample has this hash.
+    /// Returns whether the sample has this hash.
     pub(crate) fn has(self, hash: u64) -> bool {
         mix_bits(hash) >> 32 < self.ranks
     }

@@ -20,7 +20,7 @@ pub const SAMPLE_ONE_IN: u64 = 16;
 /// 0.7 percent points of hit ratio on average, and 2.5 at worst. With 1024 entries it was 1.0 and 5.
 pub const ENTRIES_MAX: usize = 8192;
 
-/// Whether shadows track pages with this hash.
+/// Returns whether shadows track pages with this hash.
 pub const fn is_sampled(hash: u64) -> bool {
     hash.is_multiple_of(SAMPLE_ONE_IN)
 }

@@ -22,7 +22,7 @@ pub struct History {
 }
 
 impl History {
-    /// Whether it is time for another record.
+    /// Returns whether it is time for another record.
     pub fn is_due(&self, now: Second) -> bool {
         let last = self.records.back();
         last.is_none_or(|last| now.0 >= last.at.0.saturating_add(EVERY_SECS))

@@ -65,7 +65,7 @@ impl CachingComparison {
         });
     }
 
-    /// Whether every page that came back was the one that was put last.
+    /// Returns whether every page that came back was the one that was put last.
     pub fn holds(&self) -> bool {
         let mut counts = self.rows.iter().flat_map(|row| &row.counts);
         counts.all(|counts| counts.pages_wrong == 0)

@@ -9,8 +9,8 @@ const SLACK: VirtualDuration = VirtualDuration::secs(2);
 /// Frames that may be held above a target, because a block cannot be divided.
 const GRANULE: u64 = 512;
 
-/// Whether more than `most` and a block has been held for longer than giving it back takes. Each lateness is reported
-/// once.
+/// Returns whether more than `most` and a block has been held for longer than giving it back takes. Each lateness is
+/// reported once.
 pub(super) fn is_late(
     deadline: &mut Option<VirtualInstant>,
     at: VirtualInstant,

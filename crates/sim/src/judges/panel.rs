@@ -45,7 +45,7 @@ impl JudgePanel {
         }
     }
 
-    /// Whether the panel has no judges.
+    /// Returns whether the panel has no judges.
     pub(super) fn is_empty(&self) -> bool {
         self.judges.is_empty()
     }

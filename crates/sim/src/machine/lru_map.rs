@@ -49,7 +49,7 @@ impl<K: Copy + Eq + Hash, V: Copy> LruMap<K, V> {
         self.places.len()
     }
 
-    /// Whether there is an entry for this key. This does not count as a use.
+    /// Returns whether there is an entry for this key. This does not count as a use.
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.places.contains_key(key)
     }

@@ -15,7 +15,7 @@ pub struct SwapSlot {
 }
 
 impl SwapSlot {
-    /// Whether the tier has it.
+    /// Returns whether the tier has it.
     pub(crate) fn is_in_tier(self) -> bool {
         self.put != 0
     }
@@ -54,7 +54,7 @@ impl SwapSpace {
         }
     }
 
-    /// Whether more than half of all slots are taken.
+    /// Returns whether more than half of all slots are taken.
     pub(crate) fn is_half_full(&self) -> bool {
         self.taken > self.clusters_max.saturating_mul(CLUSTER_SLOTS) / 2
     }

@@ -181,7 +181,7 @@ impl StoreTier {
         Ok(())
     }
 
-    /// Whether a get would find a page. This does not count as a use.
+    /// Returns whether a get would find a page. This does not count as a use.
     pub(crate) fn has(&self, page: TierPage, now: VirtualInstant) -> bool {
         self.worker
             .has_page(page.tenant, self.key(page), now.second())

@@ -74,7 +74,7 @@ pub trait Workload {
     /// A trace cannot be read any farther.
     fn next(&mut self, now: VirtualInstant) -> Result<WorkloadStep, TraceError>;
 
-    /// Whether requests now come at their own times, so that the next one does not wait until this one is done.
+    /// Returns whether requests now come at their own times, so that the next one does not wait until this one is done.
     fn is_open(&self) -> bool {
         false
     }

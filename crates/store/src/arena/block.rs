@@ -167,12 +167,12 @@ impl Block {
         BlockOwner::unpacked(self.owner.load(Ordering::Acquire))
     }
 
-    /// Whether it holds this tenant's items.
+    /// Returns whether it holds this tenant's items.
     pub(crate) fn is_owned_by(&self, tenant: TenantId) -> bool {
         self.owner.load(Ordering::Acquire) == u32::from(tenant.0)
     }
 
-    /// Whether it holds this tenant's pages of that kind and each of them is in the directory.
+    /// Returns whether it holds this tenant's pages of that kind and each of them is in the directory.
     pub(crate) fn is_of_pages(&self, tenant: TenantId, kind: PageKind) -> bool {
         let owner = BlockOwner::Pages(tenant, kind).packed();
         let is_own = self.owner.load(Ordering::Acquire) & !LEAVING_BIT == owner;
@@ -209,7 +209,7 @@ impl Block {
         (tenant != u16::MAX).then_some(TenantId(tenant))
     }
 
-    /// Whether what lives in it, or lived in it last, are pages.
+    /// Returns whether what lives in it, or lived in it last, are pages.
     pub(super) fn has_pages(&self) -> bool {
         self.owner.load(Ordering::Relaxed) & (EPHEMERAL_BIT | PERSISTENT_BIT) != 0
     }
@@ -253,12 +253,12 @@ impl Block {
             .is_ok()
     }
 
-    /// Whether items are still written into it.
+    /// Returns whether items are still written into it.
     pub(crate) fn is_open(&self) -> bool {
         !self.has_pages() && self.closed.load(Ordering::Relaxed) == u64::MAX
     }
 
-    /// Whether pages are being moved out of it, so that no new ones may come in.
+    /// Returns whether pages are being moved out of it, so that no new ones may come in.
     pub(crate) fn is_leaving(&self) -> bool {
         self.owner.load(Ordering::Relaxed) & LEAVING_BIT != 0
     }
@@ -325,7 +325,7 @@ impl Block {
         }
     }
 
-    /// Whether all of its items have expired.
+    /// Returns whether all of its items have expired.
     pub(crate) fn is_expired(&self, now: Second) -> bool {
         let last = self.last_expiry.load(Ordering::Relaxed);
         last != 0 && last != u32::MAX && last <= now.0

@@ -55,7 +55,7 @@ impl BlockQueue {
         }
     }
 
-    /// Whether a block is in the queue.
+    /// Returns whether a block is in the queue.
     pub(crate) fn contains(&self, arena: &Arena, block: BlockId) -> bool {
         self.place(arena, block).is_some()
     }
@@ -65,7 +65,7 @@ impl BlockQueue {
         self.iter().next()
     }
 
-    /// Whether the queue has no block.
+    /// Returns whether the queue has no block.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }

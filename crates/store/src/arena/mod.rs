@@ -198,7 +198,7 @@ impl Arena {
         self.returned.load(Ordering::Acquire)
     }
 
-    /// Whether the arena may hold more than it does.
+    /// Returns whether the arena may hold more than it does.
     pub(crate) fn may_grow(&self) -> bool {
         self.held() < self.limit()
     }
@@ -283,8 +283,8 @@ impl Arena {
         self.block(block).closed.store(epoch.0, Ordering::Release);
     }
 
-    /// Whether everything that was claimed in a block is written and published, apart from what the thread of `pin`
-    /// still writes.
+    /// Returns whether everything that was claimed in a block is written and published, apart from what the thread of
+    /// `pin` still writes.
     pub(crate) fn is_complete(&self, block: BlockId, pin: &PinSlot) -> bool {
         Epoch(self.block(block).closed.load(Ordering::Acquire)) <= self.epochs.oldest_but(pin)
     }

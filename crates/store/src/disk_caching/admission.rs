@@ -100,8 +100,8 @@ impl Admission {
         admission
     }
 
-    /// Whether a get should leave a page in memory. The disk's pool is made with this (`PoolFlags::keeping`). The
-    /// eviction of an exclusive pool learns from reads; a flush teaches it nothing.
+    /// Returns whether a get should leave a page in memory. The disk's pool is made with this (`PoolFlags::keeping`).
+    /// The eviction of an exclusive pool learns from reads; a flush teaches it nothing.
     pub fn keeps_what_is_read(&self) -> bool {
         self.fill != FillPolicy::DropOnRead
     }

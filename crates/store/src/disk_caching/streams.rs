@@ -140,8 +140,8 @@ impl ReadStreams {
 }
 
 impl ReadStream {
-    /// Whether a read from `first` on continues this stream. It may begin with the page in which the last read ended,
-    /// as unaligned reads do. It may also leave out what was advised, which the client may have already.
+    /// Returns whether a read from `first` on continues this stream. It may begin with the page in which the last read
+    /// ended, as unaligned reads do. It may also leave out what was advised, which the client may have already.
     fn continues_at(&self, first: u64) -> bool {
         first.saturating_add(1) >= self.next && first <= self.advised
     }

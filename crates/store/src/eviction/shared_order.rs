@@ -182,7 +182,7 @@ fn is_near(rank: u64, highest: u64) -> bool {
     rank >= highest - highest / SLACK_ONE_IN && rank > 0
 }
 
-/// Whether a page is sampled. The low bits of its hash decide; they are also its name in the sample.
+/// Returns whether a page is sampled. The low bits of its hash decide; they are also its name in the sample.
 pub(super) fn is_sampled(hash: u64, mask: u64) -> bool {
     hash & mask == 0
 }

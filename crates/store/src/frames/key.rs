@@ -26,7 +26,7 @@ impl StoredKey {
         self.index.0 % EXTENT_PAGES
     }
 
-    /// Whether it is a key of the same extent.
+    /// Returns whether it is a key of the same extent.
     pub(crate) fn is_beside(self, other: StoredKey) -> bool {
         (self.pool, self.object, self.extent()) == (other.pool, other.object, other.extent())
     }

@@ -119,7 +119,7 @@ impl Frame<'_> {
         self.set_field(QUEUE, queue.0.into());
     }
 
-    /// Whether a page lives in it.
+    /// Returns whether a page lives in it.
     pub(crate) fn is_live(self) -> bool {
         self.queue() != QueueId::NONE && self.queue() != QueueId::FREE
     }

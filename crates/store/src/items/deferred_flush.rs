@@ -38,12 +38,12 @@ impl DeferredFlush {
         self.due.store(NEVER, Ordering::Release);
     }
 
-    /// Whether a flush is deferred.
+    /// Returns whether a flush is deferred.
     pub(crate) fn is_set(&self) -> bool {
         self.due() != NEVER
     }
 
-    /// Whether a flush was deferred until `moment` or before.
+    /// Returns whether a flush was deferred until `moment` or before.
     pub(crate) fn is_due(&self, moment: Nanos) -> bool {
         self.due() <= moment.0
     }

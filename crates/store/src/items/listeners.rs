@@ -60,7 +60,7 @@ struct EvictionQueue {
 }
 
 impl EvictionListeners {
-    /// Whether anybody listens.
+    /// Returns whether anybody listens.
     pub(super) fn has_listeners(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }

@@ -465,7 +465,7 @@ impl Items {
     }
 }
 
-/// Whether two records are the same to a client.
+/// Returns whether two records are the same to a client.
 fn is_same(a: &Record<'_>, b: &Record<'_>) -> bool {
     a.value == b.value && a.fields.flags == b.fields.flags
 }

@@ -105,14 +105,14 @@ impl EvictionModel {
         name
     }
 
-    /// Whether the record of a key may die.
+    /// Returns whether the record of a key may die.
     fn may_die(&self, key: u32) -> bool {
         let fits = |entry: &ModelItem| self.segments[&entry.segment].dead + entry.len <= DEAD_MAX;
         self.entries.get(&key).is_none_or(fits)
     }
 
-    /// Whether a record of a key may be replaced. In a segment that is older than its own it would be written twice, so
-    /// that its cas unique rises.
+    /// Returns whether a record of a key may be replaced. In a segment that is older than its own it would be written
+    /// twice, so that its cas unique rises.
     fn may_change(&self, key: u32) -> bool {
         let is_older = |entry: &ModelItem| Some(entry.segment) <= self.open;
         self.may_die(key) && self.entries.get(&key).is_none_or(is_older)
@@ -163,7 +163,7 @@ impl EvictionModel {
         }
     }
 
-    /// Whether a record survives, and so is copied.
+    /// Returns whether a record survives, and so is copied.
     fn keeps(&mut self, key: u32, len: u64, hit: Option<u64>) -> bool {
         let age = hit.map(|hit| self.tick() - hit);
         let level = level((age.unwrap_or(128) + 1) * len);
@@ -256,7 +256,7 @@ impl EngineAndModel {
         read == Lookup::Hit(())
     }
 
-    /// Whether both have the key, which both must agree on.
+    /// Returns whether both have the key, which both must agree on.
     fn get(&mut self, key: u32) -> bool {
         let hit = self.read(key, ReadKind::Use);
         assert_eq!(hit, self.model.get(key), "key {key}");

@@ -171,7 +171,7 @@ impl RecordHead {
         HEAD_BYTES + self.options_len() + self.key_len() + self.value_len()
     }
 
-    /// Whether the record's key is `key`, judged by `rest`, the bytes after the head.
+    /// Returns whether the record's key is `key`, judged by `rest`, the bytes after the head.
     pub(crate) fn has_key(self, rest: &[u8], key: &[u8]) -> bool {
         let begin = self.options_len();
         self.key_len() == key.len() && rest.get(begin..begin + key.len()) == Some(key)

@@ -95,7 +95,7 @@ impl Segments {
         }
     }
 
-    /// Whether items that expire lie beside items that do not.
+    /// Returns whether items that expire lie beside items that do not.
     pub(super) fn mixes(&self) -> bool {
         self.mixes.load(Ordering::Relaxed)
     }
@@ -156,7 +156,7 @@ impl Segments {
         &self.clock
     }
 
-    /// Whether it is time to look for a segment to recycle, or to go on with one.
+    /// Returns whether it is time to look for a segment to recycle, or to go on with one.
     pub(super) fn may_recycle(&self) -> bool {
         self.recycles.load(Ordering::Relaxed)
     }
@@ -261,7 +261,7 @@ impl Segments {
         drop(self.full.lock());
     }
 
-    /// Whether everything in a block of this sequence was flushed at `then` or before.
+    /// Returns whether everything in a block of this sequence was flushed at `then` or before.
     pub(super) fn was_flushed(&self, sequence: u64, then: Second) -> bool {
         self.is_flushed(sequence) && self.flushed_at.load(Ordering::Relaxed) <= then.0
     }
@@ -271,7 +271,7 @@ impl Segments {
         self.flushed_before.load(Ordering::Acquire)
     }
 
-    /// Whether everything in a block of this sequence was flushed.
+    /// Returns whether everything in a block of this sequence was flushed.
     pub(crate) fn is_flushed(&self, sequence: u64) -> bool {
         sequence < self.flushed_before()
     }

@@ -45,7 +45,7 @@ impl RecordAddress {
         }
     }
 
-    /// Whether this names a block of that generation.
+    /// Returns whether this names a block of that generation.
     pub(crate) fn is_of(&self, generation: u32) -> bool {
         self.generation == generation & ((1 << GENERATION_BITS) - 1)
     }
@@ -98,7 +98,7 @@ impl Slot {
         (self.offset() == 0 && !self.is_empty()).then_some((self.0 >> OFFSET_BITS) as u32)
     }
 
-    /// Whether it names an item.
+    /// Returns whether it names an item.
     pub(crate) fn is_item(self) -> bool {
         self.offset() != 0
     }
@@ -129,7 +129,7 @@ impl Slot {
         Slot(cleared | stamp.bits() << STAMP_SHIFT)
     }
 
-    /// Whether a read counted as a use.
+    /// Returns whether a read counted as a use.
     pub(crate) fn is_fetched(self) -> bool {
         self.fetch_state() == FetchState::Fetched
     }
@@ -148,7 +148,7 @@ impl Slot {
         })
     }
 
-    /// Whether a client was told the item's cas unique, which must therefore last.
+    /// Returns whether a client was told the item's cas unique, which must therefore last.
     pub(crate) fn is_cas_reported(self) -> bool {
         self.0 & CAS_REPORTED != 0
     }

@@ -116,7 +116,7 @@ pub(super) struct ReleaseCutoff {
 }
 
 impl ReleaseCutoff {
-    /// Whether an item that was last hit then stays. On the bar itself its hash decides.
+    /// Returns whether an item that was last hit then stays. On the bar itself its hash decides.
     pub(super) fn spares(self, hit: HitStamp, len: u64, hash: u64) -> bool {
         let level = hit.level(self.at, len);
         level < self.bar || (level == self.bar && hash % SHARES < self.share)
@@ -217,7 +217,7 @@ impl Default for SurvivalBar {
 }
 
 impl SurvivalBar {
-    /// Whether an item of `len` bytes that was last hit at `hit` survives. On the bar itself some do.
+    /// Returns whether an item of `len` bytes that was last hit at `hit` survives. On the bar itself some do.
     pub(super) fn keeps(&mut self, hit: HitStamp, now: HitStamp, len: u64) -> bool {
         let level = hit.level(now, len);
         self.spread.add(level, len);

@@ -228,8 +228,8 @@ impl Directory {
 
     /// The same, given what the extent's slot leads to.
     #[inline]
-    pub(crate) fn guess_by(&self, led: SlotTarget, key: StoredKey) -> Option<Whereabouts> {
-        match led {
+    pub(crate) fn guess_by(&self, target: SlotTarget, key: StoredKey) -> Option<Whereabouts> {
+        match target {
             SlotTarget::Page(whereabouts) => Some(whereabouts),
             SlotTarget::Leaf(leaf) => self
                 .leaves
@@ -260,13 +260,13 @@ impl Directory {
         key: StoredKey,
         batch: &mut PrefetchBatch,
     ) -> Option<SlotTarget> {
-        let led = self.probable_target(object, key)?;
-        if let SlotTarget::Leaf(leaf) = led {
+        let target = self.probable_target(object, key)?;
+        if let SlotTarget::Leaf(leaf) = target {
             let (head, word) = self.leaves.lines(leaf, key.place());
             batch.add(head);
             batch.add(word);
         }
-        Some(led)
+        Some(target)
     }
 
     /// Sets where a known page is.
@@ -382,12 +382,12 @@ impl Directory {
     }
 
     fn remove_from_leaf(&mut self, at: usize, leaf: LeafId, key: StoredKey) {
-        let led = match self.leaves.remove(leaf, key.place()) {
+        let target = match self.leaves.remove(leaf, key.place()) {
             LeafChange::Stays => return,
             LeafChange::Moved(moved) => SlotTarget::Leaf(moved).packed(),
             LeafChange::Ended(left) => left,
         };
-        self.slots.set(at, led);
+        self.slots.set(at, target);
         self.age = self.age.wrapping_add(1);
     }
 
@@ -464,23 +464,25 @@ impl Directory {
         key: StoredKey,
         found: &mut Vec<(StoredKey, Whereabouts)>,
     ) {
-        let is_it = |led: &SlotTarget| match *led {
+        let is_it = |target: &SlotTarget| match *target {
             SlotTarget::Page(there) => keys.key_at(there).is_beside(key),
             SlotTarget::Leaf(leaf) => self.leaves.is_of(leaf, key),
         };
         let tells = |packed| Some(SlotTarget::unpacked(packed)).filter(is_it);
-        if let Some((_, led)) = self.slots.find(self.tag(object, key), tells) {
-            self.visit_slot(keys, led, |key, whereabouts| found.push((key, whereabouts)));
+        if let Some((_, target)) = self.slots.find(self.tag(object, key), tells) {
+            self.visit_slot(keys, target, |key, whereabouts| {
+                found.push((key, whereabouts))
+            });
         }
     }
 
     fn visit_slot(
         &self,
         keys: &impl KeyLookup,
-        led: SlotTarget,
+        target: SlotTarget,
         mut visit: impl FnMut(StoredKey, Whereabouts),
     ) {
-        match led {
+        match target {
             SlotTarget::Page(there) => visit(keys.key_at(there), there),
             SlotTarget::Leaf(leaf) => self
                 .leaves
@@ -507,7 +509,8 @@ impl Directory {
     }
 }
 
-/// Whether there is room for this many more pages. A flush goes on without: it first flushes what was found (R-F3).
+/// Returns whether there is room for this many more pages. A flush goes on without: it first flushes what was found
+/// (R-F3).
 pub(super) fn try_reserve(found: &mut Vec<(StoredKey, Whereabouts)>, more: usize) -> bool {
     found.capacity() - found.len() >= more || found.try_reserve(more).is_ok()
 }

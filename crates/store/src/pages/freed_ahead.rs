@@ -30,7 +30,7 @@ impl FreedAhead {
         self.frames = self.frames.min(left);
     }
 
-    /// Whether pages were evicted, or frames freed ahead were taken, since the last look.
+    /// Returns whether pages were evicted, or frames freed ahead were taken, since the last look.
     pub(super) fn is_needed(&mut self, evictions: u64) -> bool {
         let taken = std::mem::take(&mut self.taken);
         std::mem::replace(&mut self.seen, evictions) != evictions || taken

@@ -163,7 +163,7 @@ struct GroupMember {
     /// Whether it is the first of the group in its shard.
     is_first: bool,
     /// What the directory slot leads to, if anything.
-    led: Option<SlotTarget>,
+    target: Option<SlotTarget>,
     /// The frame that it probably is in, or will get.
     frame: Option<FrameId>,
     /// Whether it probably is there.
@@ -298,7 +298,7 @@ impl<'a> GroupShards<'a> {
             hash,
             shard,
             is_first: !std::mem::replace(&mut held.is_wanted, true),
-            led: None,
+            target: None,
             frame: None,
             is_there: false,
             gone: None,
@@ -492,7 +492,7 @@ impl GroupMember {
         held: &mut GroupShard<'_>,
         batch: &mut PrefetchBatch,
     ) {
-        self.led = held
+        self.target = held
             .shard
             .directory
             .batch_leaf(self.object, self.key, batch);
@@ -511,7 +511,9 @@ impl GroupMember {
         batch: &mut PrefetchBatch,
     ) {
         let directory = &held.shard.directory;
-        let guess = self.led.and_then(|led| directory.guess_by(led, self.key));
+        let guess = self
+            .target
+            .and_then(|target| directory.guess_by(target, self.key));
         if let Some(Whereabouts::Here(frame)) = guess {
             self.is_there = true;
             self.will_get(pages, Some(frame), batch);
@@ -552,12 +554,12 @@ impl GroupMember {
         line.into_iter().for_each(|line| batch.add(line));
     }
 
-    /// Whether its bytes bypass the caches.
+    /// Returns whether its bytes bypass the caches.
     fn streams(&self) -> bool {
         self.verb == PageVerb::Put && self.pool.kind() == PageKind::Ephemeral
     }
 
-    /// Whether the page keeps its place in its queue. With some evictions a get moves it all the same.
+    /// Returns whether the page keeps its place in its queue. With some evictions a get moves it all the same.
     fn stays_in_line(&self) -> bool {
         self.verb == PageVerb::Get && self.pool.flags.keeping
     }

@@ -42,7 +42,7 @@ impl LockedShard<'_> {
         self.pages.arena.block(self.pages.frames.block(frame))
     }
 
-    /// Whether a frame's block is still what it was when the page came into it.
+    /// Returns whether a frame's block is still what it was when the page came into it.
     pub(super) fn is_valid(&self, frame: FrameId) -> bool {
         let block = self.block(frame);
         block.is_of_pages(self.owner.id, self.pool.kind())
@@ -56,7 +56,7 @@ impl LockedShard<'_> {
         }
     }
 
-    /// Whether the page is on disk only.
+    /// Returns whether the page is on disk only.
     pub(super) fn is_on_disk(&self) -> bool {
         let may_be = self.pool.kind() == PageKind::Persistent;
         may_be && matches!(self.locate(), DirectoryPosition::OnDisk(_))

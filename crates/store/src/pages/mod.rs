@@ -195,13 +195,13 @@ impl PageStore {
         Some((self.seed.object(key.pool, key.object), key))
     }
 
-    /// Whether a frame's block is being emptied, so that no new page may come into it.
+    /// Returns whether a frame's block is being emptied, so that no new page may come into it.
     fn is_leaving(&self, frame: FrameId) -> bool {
         let block = self.arena.block(self.frames.block(frame));
         block.is_leaving()
     }
 
-    /// Whether a page of the tenant may come into a frame. Its block must still be of such pages and stay so.
+    /// Returns whether a page of the tenant may come into a frame. Its block must still be of such pages and stay so.
     fn takes_pages(&self, frame: FrameId, tenant: &Tenant, kind: PageKind) -> bool {
         let block = self.arena.block(self.frames.block(frame));
         block.is_of_pages(tenant.id, kind) && !block.is_leaving()

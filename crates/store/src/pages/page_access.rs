@@ -215,7 +215,7 @@ impl<'a> PageAccess<'a> {
         end
     }
 
-    /// Whether a get would find a page.
+    /// Returns whether a get would find a page.
     pub(crate) fn has(&self, key: PageKey) -> bool {
         let open = self.lock_page(key.pool, key.object, key.index);
         open.is_some_and(|open| open.is_there())

@@ -57,7 +57,7 @@ impl Pool {
         }
     }
 
-    /// Whether a get takes the page away.
+    /// Returns whether a get takes the page away.
     pub(crate) fn is_exclusive(self) -> bool {
         !self.flags.persistent && !self.flags.keeping
     }
@@ -132,8 +132,8 @@ impl Pools {
         })
     }
 
-    /// Whether a handle is still valid. Ask again under a shard's lock. A thread that ends a pool visits all shards
-    /// after the handle is dead, so that nothing is put behind its back.
+    /// Returns whether a handle is still valid. Ask again under a shard's lock. A thread that ends a pool visits all
+    /// shards after the handle is dead, so that nothing is put behind its back.
     pub(crate) fn is_alive(&self, id: PoolId) -> bool {
         let word = self.entries[id.slot as usize].word.load(Ordering::Acquire);
         is_alive(word, id)

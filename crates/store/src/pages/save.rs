@@ -14,7 +14,7 @@ use super::pools::Pool;
 use crate::api::{PoolEnded, RestoreError, SaveFacts, SavedGrants, SavedLimits, SavedPool};
 use crate::frames::StoredKey;
 use crate::pinned_thread::PinnedThread;
-use crate::save::{Exporter, FieldReader, Importer};
+use crate::save::{FieldReader, SaveReader, SaveWriter};
 use crate::tenants::Tenant;
 
 /// Bytes of a pool in a head.
@@ -122,7 +122,7 @@ fn import_pool(fields: &mut FieldReader<'_>) -> Result<SavedPool, RestoreError> 
 
 /// Reads a save.
 pub(crate) struct Loader<R> {
-    importer: Importer<R>,
+    reader: SaveReader<R>,
     page_bytes: usize,
 }
 
@@ -132,30 +132,27 @@ impl<R: Read> Loader<R> {
         input: R,
         page_bytes: usize,
     ) -> Result<(Loader<R>, SaveHead), RestoreError> {
-        let (mut importer, version, mut bytes) = Importer::begin(input)?;
-        let theirs = importer.read_u32(&mut bytes)?;
+        let (mut reader, version, mut bytes) = SaveReader::begin(input)?;
+        let theirs = reader.read_u32(&mut bytes)?;
         if theirs as usize != page_bytes {
             return Err(RestoreError::PageBytes(theirs));
         }
         let from = bytes.len();
-        importer.read(&mut bytes, 1 + SavedGrants::bytes(version))?;
-        let pools = importer.read_u32(&mut bytes)?;
+        reader.read(&mut bytes, 1 + SavedGrants::bytes(version))?;
+        let pools = reader.read_u32(&mut bytes)?;
         if pools > POOLS_MAX {
-            return Err(importer.damaged());
+            return Err(reader.damaged());
         }
-        importer.read(&mut bytes, pools as usize * POOL_BYTES)?;
-        importer.check(&bytes)?;
+        reader.read(&mut bytes, pools as usize * POOL_BYTES)?;
+        reader.check(&bytes)?;
         let head = SaveHead::import(&mut FieldReader::after(&bytes, from), version)?;
-        let loader = Loader {
-            importer,
-            page_bytes,
-        };
+        let loader = Loader { reader, page_bytes };
         Ok((loader, head))
     }
 
     /// Reads the next page. Returns `None` after the end if all checksums held.
     pub(crate) fn page(&mut self) -> Result<Option<LoadedPage>, RestoreError> {
-        let record = self.importer.page(PAGE_KEY_BYTES + self.page_bytes)?;
+        let record = self.reader.page(PAGE_KEY_BYTES + self.page_bytes)?;
         Ok(record.map(|mut record| {
             let bytes = record.split_off(1 + PAGE_KEY_BYTES);
             let mut fields = FieldReader::after(&record, 1);
@@ -170,7 +167,7 @@ impl<R: Read> Loader<R> {
 
     /// The error for a page that was read before.
     pub(crate) fn repeated(&self) -> RestoreError {
-        self.importer.repeated(PAGE_KEY_BYTES + self.page_bytes)
+        self.reader.repeated(PAGE_KEY_BYTES + self.page_bytes)
     }
 }
 
@@ -183,7 +180,7 @@ pub(crate) fn check(input: impl Read, page_bytes: usize) -> Result<SaveFacts, Re
     Ok(SaveFacts {
         grants: head.grants,
         pools: head.pools,
-        pages: loader.importer.pages(),
+        pages: loader.reader.pages(),
     })
 }
 
@@ -223,7 +220,7 @@ impl PageStore {
     ) -> io::Result<u64> {
         let pools = self.pools.of_tenant(tenant.id);
         let patient = UnpinnedWriter { out, thread };
-        let mut exporter = Exporter::begin(patient, |head| self.export_head(tenant, &pools, head))?;
+        let mut writer = SaveWriter::begin(patient, |head| self.export_head(tenant, &pools, head))?;
         let pool_of = |key: StoredKey| {
             let mut pools = pools.iter();
             let pool = pools.find(|(id, pool)| id.slot == key.pool && pool.flags.persistent);
@@ -242,7 +239,7 @@ impl PageStore {
                 let Some(bytes) = self.copy_of(tenant, thread, shard, pool, key)? else {
                     continue; // flushed or ended meanwhile
                 };
-                exporter.page(|record| {
+                writer.page(|record| {
                     record.extend_from_slice(&key.pool.to_le_bytes());
                     record.extend_from_slice(&key.object.0.to_le_bytes());
                     record.extend_from_slice(&key.index.0.to_le_bytes());
@@ -255,7 +252,7 @@ impl PageStore {
         if pools.iter().any(has_ended) {
             return Err(io::Error::other(PoolEnded));
         }
-        exporter.end()
+        writer.end()
     }
 
     /// Writes what the head says about a tenant, after the version.

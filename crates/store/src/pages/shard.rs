@@ -157,7 +157,7 @@ impl Shard {
         self.asked_in_vain = true;
     }
 
-    /// Whether it may skip asking for its tenant's floor until it is time again.
+    /// Returns whether it may skip asking for its tenant's floor until it is time again.
     pub(super) fn asked_in_vain(&self) -> bool {
         self.asked_in_vain
     }
@@ -175,7 +175,7 @@ impl Shard {
         (self.reported_at, self.wanting, self.asked_in_vain) = (0, 0, false);
     }
 
-    /// Whether it is time to report what goes next: at the first eviction, and then after some more.
+    /// Returns whether it is time to report what goes next: at the first eviction, and then after some more.
     pub(super) fn is_report_due(&mut self) -> bool {
         let reported = self.reported_at;
         let is_time =

@@ -44,12 +44,12 @@ impl ShardDebt {
         self.given += 1;
     }
 
-    /// Whether it has given more than it owes, as of the last settling.
+    /// Returns whether it has given more than it owes, as of the last settling.
     pub(super) fn is_overdrawn(&self) -> bool {
         self.is_overdrawn
     }
 
-    /// Whether it is time to settle.
+    /// Returns whether it is time to settle.
     pub(super) fn is_settling_due(&self) -> bool {
         self.is_overdrawn || self.given >= self.settled_at
     }

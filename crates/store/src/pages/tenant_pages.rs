@@ -171,7 +171,7 @@ impl TenantPages {
         }
     }
 
-    /// Whether the last look found that the tenant puts.
+    /// Returns whether the last look found that the tenant puts.
     pub(super) fn is_putting(&self) -> bool {
         self.putting.load(Ordering::Relaxed)
     }
@@ -248,12 +248,12 @@ impl TenantPages {
         PageKind::ALL.map(|kind| self.blocks(kind)).iter().sum()
     }
 
-    /// Whether there are more pages than fit mostly into the processor's caches.
+    /// Returns whether there are more pages than fit mostly into the processor's caches.
     pub(super) fn are_beyond_caches(&self) -> bool {
         self.all_blocks() >= BEYOND_CACHES
     }
 
-    /// Whether a shard gave more of its pages for others than it owes.
+    /// Returns whether a shard gave more of its pages for others than it owes.
     pub(super) fn is_overdrawn(&self, shard: &mut Shard, per_block: u32) -> bool {
         if shard.debt.is_settling_due() {
             let own = shard.frames();
@@ -330,7 +330,7 @@ impl TenantPages {
         self.is_open[kind as usize].store(false, Ordering::Relaxed);
     }
 
-    /// Whether new pages are refused (R-M1).
+    /// Returns whether new pages are refused (R-M1).
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen.load(Ordering::Acquire)
     }
@@ -425,7 +425,7 @@ impl TenantPages {
         shards.for_each(|shard| shard.lock().eviction.refresh_shared());
     }
 
-    /// Whether shards have so few frames that none may lie idle in one of them.
+    /// Returns whether shards have so few frames that none may lie idle in one of them.
     pub(super) fn are_shards_small(&self) -> bool {
         self.frames_of_shard() < SMALL
     }

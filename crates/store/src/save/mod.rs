@@ -19,4 +19,4 @@ mod grants;
 mod stream;
 
 pub(crate) use fields::FieldReader;
-pub(crate) use stream::{Exporter, Importer};
+pub(crate) use stream::{SaveReader, SaveWriter};

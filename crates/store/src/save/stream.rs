@@ -13,7 +13,7 @@ const END_MARK: u8 = b'E';
 const SUM_BYTES: usize = 16;
 
 /// Writes a save, part by part.
-pub(crate) struct Exporter<W> {
+pub(crate) struct SaveWriter<W> {
     out: W,
     sums: Xxh3,
     pages: u64,
@@ -21,20 +21,23 @@ pub(crate) struct Exporter<W> {
     part: Vec<u8>,
 }
 
-impl<W: Write> Exporter<W> {
-    /// Writes the head: the version, and what `rooms` appends.
-    pub(crate) fn begin(out: W, rooms: impl FnOnce(&mut Vec<u8>)) -> io::Result<Exporter<W>> {
-        let mut exporter = Exporter {
+impl<W: Write> SaveWriter<W> {
+    /// Writes the head: the version, and what `append_head` appends.
+    pub(crate) fn begin(
+        out: W,
+        append_head: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<SaveWriter<W>> {
+        let mut writer = SaveWriter {
             out,
             sums: Xxh3::new(),
             pages: 0,
             part: MAGIC.to_vec(),
         };
         let version = FileKind::Save.current();
-        exporter.part.extend_from_slice(&version.to_le_bytes());
-        rooms(&mut exporter.part);
-        exporter.end_part()?;
-        Ok(exporter)
+        writer.part.extend_from_slice(&version.to_le_bytes());
+        append_head(&mut writer.part);
+        writer.end_part()?;
+        Ok(writer)
     }
 
     /// Writes a page with what `room` appends.
@@ -66,7 +69,7 @@ impl<W: Write> Exporter<W> {
 }
 
 /// Reads a save, part by part.
-pub(crate) struct Importer<R> {
+pub(crate) struct SaveReader<R> {
     input: R,
     /// The number of bytes that were read.
     at: u64,
@@ -74,10 +77,10 @@ pub(crate) struct Importer<R> {
     pages: u64,
 }
 
-impl<R: Read> Importer<R> {
+impl<R: Read> SaveReader<R> {
     /// Reads the beginning of the head. Returns its bytes, for the checksum, and its version.
-    pub(crate) fn begin(input: R) -> Result<(Importer<R>, FileVersion, Vec<u8>), RestoreError> {
-        let mut importer = Importer {
+    pub(crate) fn begin(input: R) -> Result<(SaveReader<R>, FileVersion, Vec<u8>), RestoreError> {
+        let mut importer = SaveReader {
             input,
             at: 0,
             sums: Xxh3::new(),

@@ -120,7 +120,7 @@ impl Store {
         self.tenants.by_name(name).map(|tenant| tenant.id)
     }
 
-    /// Whether [`set_tenant`](Store::set_tenant) would accept these settings now.
+    /// Returns whether [`set_tenant`](Store::set_tenant) would accept these settings now.
     pub fn check_tenant(&self, id: TenantId, settings: &TenantSettings) -> Result<(), TenantError> {
         let tenant = self.tenants.get(id).ok_or(TenantError::Unknown)?;
         tenant.check(settings)

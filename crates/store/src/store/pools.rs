@@ -101,7 +101,7 @@ impl Store {
         }
     }
 
-    /// Whether a tenant's new pages are refused.
+    /// Returns whether a tenant's new pages are refused.
     pub fn is_frozen(&self, tenant: TenantId) -> bool {
         let tenant = self.tenants.get(tenant);
         let tenant_pages = tenant.and_then(|tenant| self.pages.existing_tenant_pages(tenant));

@@ -97,7 +97,7 @@ impl Worker {
         }
     }
 
-    /// Whether a flush is deferred. If so, call [`flush_if_due`](Worker::flush_if_due) before each request.
+    /// Returns whether a flush is deferred. If so, call [`flush_if_due`](Worker::flush_if_due) before each request.
     #[inline]
     pub fn has_deferred_flush(&self, tenant: TenantId) -> bool {
         let tenant = self.store.tenants.get(tenant);

@@ -100,7 +100,7 @@ impl Worker {
         look()
     }
 
-    /// Whether the pin must stay as it is: a caller looks at items or pages, or the thread is not pinned.
+    /// Returns whether the pin must stay as it is: a caller looks at items or pages, or the thread is not pinned.
     pub(crate) fn keeps_its_pin(&self) -> bool {
         self.borrows.get() > 0 || self.pins.get() == 0
     }

@@ -211,7 +211,7 @@ impl Worker {
         Some(work(self.page_access(tenant, now)))
     }
 
-    /// Whether a get would find a page. It does not count as a use, and eviction does not learn of it.
+    /// Returns whether a get would find a page. It does not count as a use, and eviction does not learn of it.
     pub fn has_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
         self.with_page_access(tenant, now, |access| access.has(key)) == Some(true)
     }

@@ -54,7 +54,7 @@ enum DiskCommand {
     Open {
         /// Open this disk
         name: DiskName,
-        /// Open it although pages were lost that its backing did not have: the guest that wrote them is gone
+        /// Open it although its file is gone or another one, a note of it is damaged, or pages were lost that its backing did not have
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -75,7 +75,7 @@ enum DiskCommand {
         #[command(flatten)]
         daemon: AdminOptions,
     },
-    /// Give a disk another size
+    /// Make a disk larger
     Resize {
         /// Resize this disk
         name: DiskName,

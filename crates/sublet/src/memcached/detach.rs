@@ -12,7 +12,7 @@ const MARK: &str = "SUBLET_DETACHED";
 /// The byte that the process in the background writes once it serves.
 const READY: u8 = b'+';
 
-/// Whether this is the process in the background.
+/// Returns whether this is the process in the background.
 pub(super) fn is_detached() -> bool {
     env::var_os(MARK).is_some()
 }

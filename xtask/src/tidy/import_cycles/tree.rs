@@ -110,7 +110,7 @@ impl ModuleTree {
         taken
     }
 
-    /// Whether a face only re-exports what a child defines.
+    /// Returns whether a face only re-exports what a child defines.
     fn is_passed_on(&self, file: &ModuleFile, one: &UseLine) -> bool {
         let is_of_a_child = self
             .resolved(&one.named)
@@ -171,7 +171,7 @@ impl ModuleTree {
         paths.find(|path| self.is_there(path, within, faces))
     }
 
-    /// Whether `name` can be taken from a module in `within` by a `use` of all its names.
+    /// Returns whether `name` can be taken from a module in `within` by a `use` of all its names.
     fn is_there(&self, path: &[String], within: &[String], faces: usize) -> bool {
         let Some((name, module)) = path.split_last() else {
             return false;
@@ -192,7 +192,7 @@ impl ModuleTree {
                 && faces.is_some_and(|faces| self.brought(module, name, faces).is_some())
     }
 
-    /// Whether `name` is a module or item of `module`.
+    /// Returns whether `name` is a module or item of `module`.
     fn is_of(&self, module: &[String], name: &str) -> bool {
         let key = (module.to_vec(), name.to_owned());
         let file = self.modules.get(module);

@@ -12,7 +12,7 @@ use super::worker::{AcceptedSocket, Message};
 use crate::backend::Backend;
 use crate::listeners::{Listener, ServedListener, socket, tcp_name};
 use crate::memcached::connections::Peer;
-use crate::serving::{GroupPermit, MonotonicClock, RoundRobin};
+use crate::serving::{GroupPermit, RoundRobin};
 use crate::tenancy::Clock;
 
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
@@ -26,7 +26,6 @@ pub(super) struct MemcachedListener {
     peer: Arc<Peer>,
     workers: Arc<RoundRobin<Message>>,
     clock: Clock,
-    deadline_clock: MonotonicClock,
 }
 
 impl MemcachedListener {
@@ -38,7 +37,7 @@ impl MemcachedListener {
         backend: &Backend,
     ) -> impl Iterator<Item = MemcachedListener> + use<> {
         let (group, workers) = (Arc::new(group), Arc::clone(workers));
-        let (clock, deadline_clock) = (backend.clock, backend.clock.monotonic());
+        let clock = backend.clock;
         let numbered = listeners.into_iter().enumerate();
         numbered.map(move |(n, listener)| {
             let fd = listener.socket.as_raw_fd();
@@ -51,7 +50,6 @@ impl MemcachedListener {
                 workers: Arc::clone(&workers),
                 listener,
                 clock,
-                deadline_clock,
             }
         })
     }
@@ -73,7 +71,7 @@ impl ServedListener for MemcachedListener {
         let address = name_of(from, &listener);
         let (instance, now) = (&self.group.instance, self.clock.now());
         let socket = Arc::new(socket);
-        let acquired = GroupPermit::acquire(instance, &socket, self.deadline_clock.now());
+        let acquired = GroupPermit::acquire(instance, &socket, self.clock.monotonic().now());
         let Some(permit) = acquired else {
             let _ = socket::send(&socket, TOO_MANY);
             return;

@@ -72,7 +72,7 @@ pub fn start(
         figures.ssl_certs_read_unix.set(read);
     }
     let workers = Arc::new(RoundRobin::new(worker_threads.mailboxes().to_vec()));
-    let (mut acceptor, acceptor_handle) = Acceptor::new()?;
+    let (mut acceptor, acceptor_handle) = Acceptor::new(backend.clock.monotonic())?;
     for (group, listeners) in groups {
         for listener in MemcachedListener::for_listeners(group, listeners, &workers, backend) {
             acceptor.add(listener)?;

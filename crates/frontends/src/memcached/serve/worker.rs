@@ -13,11 +13,11 @@ use super::admitted_peer::AdmittedPeer;
 use super::connection::{Connection, MemcachedTurnEnd};
 use super::group::Group;
 use super::speculative_reads::SpeculativeReads;
+use crate::clock::MonotonicClock;
 use crate::listeners::{TlsStream, Transport};
 use crate::memcached::watch::WATCH_INTERVAL;
 use crate::serving::{
-    BufferPool, Mailbox, MonotonicClock, OnShutdown, PollLoop, Readiness, StopMode, Stream,
-    Tenancies, Work,
+    BufferPool, Mailbox, OnShutdown, PollLoop, Readiness, StopMode, Stream, Tenancies, Work,
 };
 use crate::tenancy::Tenancy;
 

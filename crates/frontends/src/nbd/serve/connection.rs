@@ -112,18 +112,18 @@ impl Connection {
         self.session.disk().map(DiskId::of)
     }
 
-    /// Whether the connection uses the disk of that name.
+    /// Returns whether the connection uses the disk of that name.
     pub(super) fn uses(&self, disk: &str) -> bool {
         self.session.disk().is_some_and(|used| used.name() == disk)
     }
 
-    /// Whether the connection keeps memory from others while it waits for its client.
+    /// Returns whether the connection keeps memory from others while it waits for its client.
     pub(super) fn ties_up_memory(&self) -> bool {
         self.session.is_amid_payload() || !self.outbox.is_empty()
     }
 
-    /// Whether the client still has so many replies to read that it would not notice a short delay of the next ones. A
-    /// client reads few large replies too soon for that.
+    /// Returns whether the client still has so many replies to read that it would not notice a short delay of the next
+    /// ones. A client reads few large replies too soon for that.
     pub(super) fn may_delay_next(&self) -> bool {
         let all_is_said = self.outbox.is_empty() && self.session.in_flight() == 0;
         let is_worth_it = self.stream.is_local() && self.reads_small && all_is_said;
@@ -139,12 +139,12 @@ impl Connection {
         }
     }
 
-    /// Whether the client is gone, or sends nothing more.
+    /// Returns whether the client is gone, or sends nothing more.
     pub(super) fn has_hung_up(&self) -> bool {
         self.stream.peer_state() > PeerState::Open
     }
 
-    /// Whether the client may have connected again.
+    /// Returns whether the client may have connected again.
     fn may_have_reconnected(&self) -> bool {
         match self.stream.peer_state() {
             PeerState::Open => false,
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Whether every request is answered, or nobody is there to read the replies.
+    /// Returns whether every request is answered, or nobody is there to read the replies.
     fn has_no_pending_replies(&self) -> bool {
         self.session.in_flight() == 0 || self.stream.peer_state() == PeerState::Closed
     }

@@ -7,8 +7,9 @@ use rustix::net::SocketAddrAny;
 
 use super::group::Group;
 use super::messages::{AcceptedSocket, Message};
+use crate::clock::MonotonicClock;
 use crate::listeners::{Listener, ServedListener};
-use crate::serving::{GroupPermit, MonotonicClock, RoundRobin};
+use crate::serving::{GroupPermit, RoundRobin};
 
 /// A listener, its group, and the workers that serve it.
 pub(super) struct NbdListener {

@@ -20,9 +20,10 @@ use self::listener::NbdListener;
 use self::messages::{Message, ShutdownScope};
 use self::worker::{SHUTDOWN_TIME_MAX, Worker};
 use crate::backend::Backend;
+use crate::clock::MonotonicClock;
 use crate::listeners::{Acceptor, AcceptorHandle};
 pub use crate::listeners::{Endpoint, ListenError, Listener};
-use crate::serving::{Mailbox, MonotonicClock, RoundRobin, WorkerThreads, spawn};
+use crate::serving::{Mailbox, RoundRobin, WorkerThreads, spawn};
 pub use crate::serving::{OnFailure, StartError};
 use crate::tenancy::StoreHandle;
 
@@ -115,7 +116,7 @@ pub fn start(
     backend: &Backend,
     failed: Arc<OnFailure>,
 ) -> Result<NbdService, StartError> {
-    let (mut acceptor, acceptor_handle) = Acceptor::new()?;
+    let (mut acceptor, acceptor_handle) = Acceptor::new(backend.clock.monotonic())?;
     let mut worker_threads = WorkerThreads::new(shutdown_message);
     for n in 0..threads.max(1) {
         let (backend, failed) = (backend.clone(), Arc::clone(&failed));

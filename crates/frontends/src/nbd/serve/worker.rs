@@ -14,10 +14,11 @@ use slab::Slab;
 use super::connection::{Connection, NbdTurnEnd};
 use super::messages::{AcceptedSocket, Message, ShutdownScope};
 use crate::block_device::{DiskOutcome, OutcomeSink, REQUEST_BYTES_MAX};
+use crate::clock::MonotonicClock;
 use crate::nbd::HELD_MAX;
 use crate::nbd::session::in_flight::{ConnectionId, DiskId};
 use crate::nbd::worker_resources::WorkerResources;
-use crate::serving::{Mailbox, MonotonicClock, PollLoop, Readiness, Work};
+use crate::serving::{Mailbox, PollLoop, Readiness, Work};
 use crate::tenancy::StoreHandle;
 
 /// The most events that one wait returns.
@@ -359,7 +360,7 @@ impl Worker {
         parked.filter_map(Connection::disk).collect()
     }
 
-    /// Whether a connection holds memory that others wait for: the share of its own disk, or all there is.
+    /// Returns whether a connection holds memory that others wait for: the share of its own disk, or all there is.
     fn is_in_the_way(&self, connection: &Connection, waiting: &[DiskId]) -> bool {
         let shares = |disk: DiskId| waiting.contains(&disk);
         connection.ties_up_memory()

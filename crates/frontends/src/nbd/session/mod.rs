@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// Whether the client has not chosen a disk yet.
+    /// Returns whether the client has not chosen a disk yet.
     pub(super) fn is_negotiating(&self) -> bool {
         matches!(self.phase, SessionPhase::Negotiating(_))
     }
@@ -129,7 +129,7 @@ impl Session {
         self.in_flight
     }
 
-    /// Whether the session has received only a part of a payload.
+    /// Returns whether the session has received only a part of a payload.
     pub(super) fn is_amid_payload(&self) -> bool {
         match &self.phase {
             SessionPhase::Negotiating(_) => false,

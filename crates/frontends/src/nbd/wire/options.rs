@@ -223,7 +223,7 @@ impl<'a> MetaContextsQuery<'a> {
         reader.is_empty().then_some(contexts)
     }
 
-    /// Whether the client names no context.
+    /// Returns whether the client names no context.
     pub(crate) fn asks_for_all(&self) -> bool {
         self.queries == 0
     }

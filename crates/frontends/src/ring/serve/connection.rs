@@ -14,9 +14,10 @@ use sublet_client::ring::hello::{self, HELLO_BYTES, Hello};
 use sublet_client::ring::{CloseReason, DaemonEnd, Rejection};
 
 use super::group::Group;
+use crate::clock::MonotonicClock;
 use crate::ring::page_operations::PageOperations;
 use crate::ring::session::{RingTurnEnd, Session, SessionResources};
-use crate::serving::{GroupPermit, MonotonicClock, PeerState};
+use crate::serving::{GroupPermit, PeerState};
 
 /// Why a connection ends.
 pub(super) enum Disconnect {
@@ -201,7 +202,7 @@ impl<P: PageOperations> Connection<P> {
     }
 }
 
-/// Whether the client hung up before it got its ring.
+/// Returns whether the client hung up before it got its ring.
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),

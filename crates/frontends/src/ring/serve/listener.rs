@@ -8,8 +8,9 @@ use sublet_client::ring::{Rejection, hello};
 
 use super::group::Group;
 use super::worker::{AcceptedSocket, Message};
+use crate::clock::MonotonicClock;
 use crate::listeners::{Listener, ServedListener};
-use crate::serving::{GroupPermit, MonotonicClock, RoundRobin};
+use crate::serving::{GroupPermit, RoundRobin};
 
 /// A listener, its group, and the workers that serve it.
 pub(super) struct RingListener {

@@ -15,10 +15,11 @@ use self::listener::RingListener;
 use self::worker::{Message, Worker};
 use super::page_operations::TenancyFactory;
 use crate::backend::Backend;
+use crate::clock::MonotonicClock;
 use crate::listeners::{self, Acceptor, AcceptorHandle, Endpoint};
 pub use crate::listeners::{ListenError, Listener};
-use crate::serving::{MonotonicClock, RoundRobin, WorkerThreads, spawn};
 pub use crate::serving::{OnFailure, StartError};
+use crate::serving::{RoundRobin, WorkerThreads, spawn};
 use crate::tenancy::StoreHandle;
 
 /// How many connections may wait to be accepted.
@@ -97,7 +98,7 @@ pub(super) fn start_with<D: TenancyFactory + 'static>(
         })?;
     }
     let workers = Arc::new(RoundRobin::new(worker_threads.mailboxes().to_vec()));
-    let (mut acceptor, acceptor_handle) = Acceptor::new()?;
+    let (mut acceptor, acceptor_handle) = Acceptor::new(*clock)?;
     for (group, listener) in listeners {
         acceptor.add(RingListener {
             group,

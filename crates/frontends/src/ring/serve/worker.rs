@@ -15,9 +15,10 @@ use sublet_pace::{PollMode, PollOutcome};
 
 use super::connection::{Connection, Disconnect, GreetingProgress};
 use super::group::Group;
+use crate::clock::MonotonicClock;
 use crate::ring::page_operations::{PageOperations, TenancyFactory};
 use crate::ring::session::RingTurnEnd;
-use crate::serving::{GroupPermit, Mailbox, MonotonicClock, PeerState, PollLoop, Tenancies, Work};
+use crate::serving::{GroupPermit, Mailbox, PeerState, PollLoop, Tenancies, Work};
 
 /// The most events that one wait returns.
 const EVENTS_MAX: usize = 256;

@@ -10,10 +10,10 @@ use sublet_client::ring::{GetOutcome, Key, Page, PutOutcome, Refusal};
 use sublet_store::{PageKey, Spill, UnwrittenPage};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
+use crate::clock::MonotonicClock;
 use crate::ring::page_operations::{PageOperations, TenancyFactory, page_key};
 use crate::ring::serve::{Group, RingService, bind, start_with};
 use crate::ring::{Settings, SpillFactory};
-use crate::serving::MonotonicClock;
 
 /// A store for all tenants. Clones share it.
 #[derive(Clone, Default)]

@@ -17,9 +17,9 @@ use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
 use super::fair::soon;
 use super::fake_pages::Daemon;
+use crate::clock::ManualClock;
 use crate::ring::Settings;
 use crate::ring::metrics::Operation;
-use crate::serving::ManualClock;
 
 /// A connection whose ring the test writes byte by byte, through the file.
 struct Rogue {
@@ -88,7 +88,7 @@ impl Rogue {
     }
 
     /// The daemon's last byte.
-    fn farewell(mut self) -> CloseReason {
+    fn close_reason(mut self) -> CloseReason {
         let mut said = Vec::new();
         let long = Some(Duration::from_secs(20));
         self.socket.set_read_timeout(long).expect("set");
@@ -210,7 +210,7 @@ fn impossible_indices_end_the_connection_with_a_word() {
     let rogue = Rogue::connect(&daemon, small());
     rogue.write(at::SQ_TAIL, &9u32.to_le_bytes());
     rogue.ring();
-    assert_eq!(rogue.farewell(), CloseReason::Garbage);
+    assert_eq!(rogue.close_reason(), CloseReason::Garbage);
     let rogue = Rogue::connect(&daemon, small());
     for number in 0..8 {
         rogue.submit(number, &fields(99));
@@ -218,11 +218,11 @@ fn impossible_indices_end_the_connection_with_a_word() {
     soon("all are answered", || rogue.completions() == 8);
     rogue.write(at::CQ_HEAD, &9u32.to_le_bytes());
     rogue.submit(8, &fields(99));
-    assert_eq!(rogue.farewell(), CloseReason::Garbage);
+    assert_eq!(rogue.close_reason(), CloseReason::Garbage);
     assert_eq!(daemon.group.figures.ended_garbage.get(), 2);
     let mut rogue = Rogue::connect(&daemon, small());
     rogue.socket.write_all(b"hello?").expect("sent");
-    assert_eq!(rogue.farewell(), CloseReason::Chatter);
+    assert_eq!(rogue.close_reason(), CloseReason::Chatter);
     fair.is_served();
 }
 
@@ -403,12 +403,12 @@ fn connect_and_kill(daemon: &Daemon, cycles: u32) {
             }
         }
         if cycle % 32 == 0 {
-            soon("seats are free", || {
+            soon("permits are free", || {
                 daemon.group.figures.connections.get() < 16
             });
         }
     }
-    soon("all seats are free", || {
+    soon("all permits are free", || {
         daemon.group.figures.connections.get() == 0
     });
     assert!(daemon.pages.pools().is_empty());

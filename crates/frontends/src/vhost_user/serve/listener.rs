@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use vhost::vhost_user::message::MAX_MSG_SIZE;
 
+use crate::clock::MonotonicClock;
 use crate::listeners::{SocketFile, SocketFileError};
-use crate::serving::MonotonicClock;
 
 /// How many VMMs may wait to be accepted, one after the other.
 const BACKLOG: u32 = 64;
@@ -179,7 +179,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::serving::ManualClock;
+    use crate::clock::ManualClock;
 
     /// One VMM sends nothing, and others send only a part of a message.
     #[test]

@@ -151,7 +151,7 @@ impl VmmConnection {
 }
 
 impl Vring {
-    /// Whether the whole queue lies in that memory.
+    /// Returns whether the whole queue lies in that memory.
     fn is_within(&self, memory: &GuestMemory) -> bool {
         self.addresses.is_some_and(|addresses| {
             let size = usize::from(self.size);

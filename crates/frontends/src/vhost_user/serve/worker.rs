@@ -12,7 +12,8 @@ use sublet_pace::{PollMode, PollOutcome};
 use super::messages::{Message, QueueStop};
 use super::socket::DiskSocket;
 use crate::block_device::{DiskFastPath, DiskOutcome, OutcomeSink};
-use crate::serving::{Mailbox, MonotonicClock, PollLoop, Work};
+use crate::clock::MonotonicClock;
+use crate::serving::{Mailbox, PollLoop, Work};
 use crate::vhost_user::session::{QueueResources, Virtqueue, VirtqueueError, VirtqueueSetup};
 
 /// The most events that one wait returns: a kick and a wake-up.

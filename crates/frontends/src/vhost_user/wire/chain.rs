@@ -108,7 +108,7 @@ impl DescriptorChain {
         Err(ChainError::Endless)
     }
 
-    /// Whether the daemon can carry out the request: its descriptors are in order, in bounds, and not too many.
+    /// Returns whether the daemon can carry out the request: its descriptors are in order, in bounds, and not too many.
     pub fn is_sound(&self) -> bool {
         self.is_sound
     }

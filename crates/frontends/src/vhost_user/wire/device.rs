@@ -147,7 +147,7 @@ impl WriteCache {
         }
     }
 
-    /// Whether a write must be durable before it is answered, for a driver that accepted these features.
+    /// Returns whether a write must be durable before it is answered, for a driver that accepted these features.
     pub(crate) fn fua(&self, features: u64) -> Fua {
         let has = |bit: u32| features & (1 << bit) != 0;
         match self.0.load(Ordering::Relaxed) {

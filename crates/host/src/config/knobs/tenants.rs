@@ -308,7 +308,7 @@ tenant_knobs! {
         unit: "auto, adaptive-mq, x-s3h, s3fifo, lru, lrfu or file",
         default: Some("\"auto\""),
         sample: "\"file\"",
-        why: "fewest misses on public block traces (docs/simulator/results.md). auto is adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' pools do. x-s3h, lru and file suit readers of whole files",
+        why: "auto is adaptive-mq where a read removes the page: it misses least on public block traces (docs/simulator/results.md). auto is x-s3h where a pool keeps pages that are read, as disks' pools do; for a tenant of disks alone s3fifo misses less. x-s3h, lru and file suit readers of whole files",
         help: "How the tenant chooses the page to evict when another page needs the frame",
         flag: None,
         takes: KnobArgument::Value,

@@ -139,12 +139,12 @@ impl Backing {
         made
     }
 
-    /// Whether the backing's file was made for this disk.
+    /// Returns whether the backing's file was made for this disk.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Whether writes bypass the page cache.
+    /// Returns whether writes bypass the page cache.
     pub(super) fn is_direct(&self) -> bool {
         self.is_direct
     }
@@ -162,7 +162,7 @@ impl Backing {
         }
     }
 
-    /// Whether `path` is a path of the backing. Asks nothing of the backing's own file system, which may hang.
+    /// Returns whether `path` is a path of the backing. Asks nothing of the backing's own file system, which may hang.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|facts| identity(&facts) == self.identity)
     }

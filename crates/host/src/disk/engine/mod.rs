@@ -40,7 +40,7 @@ const LACK_MAX: Duration = Duration::from_secs(30);
 
 /// The backing's side of a disk's thread.
 pub(super) struct IoEngine {
-    carrier: RefCell<Box<dyn IoExecutor>>,
+    executor: RefCell<Box<dyn IoExecutor>>,
     /// Carries out the jobs for which the main executor lacked something.
     reserve: Option<RefCell<Box<dyn IoExecutor>>>,
     shortages: FailureReporter,
@@ -85,7 +85,7 @@ impl IoEngine {
         slow: Option<SlowBacking>,
         whose: &str,
     ) -> io::Result<IoEngine> {
-        let (carrier, reserve): (Box<dyn IoExecutor>, Option<Box<dyn IoExecutor>>) =
+        let (executor, reserve): (Box<dyn IoExecutor>, Option<Box<dyn IoExecutor>>) =
             match Uring::new(event_fd) {
                 Ok(uring) => {
                     let reserve = IoThreadPool::start(event_fd, RESERVE_THREADS)?;
@@ -99,13 +99,13 @@ impl IoEngine {
         Ok(IoEngine {
             reserve: reserve.map(RefCell::new),
             whose: whose.to_owned(),
-            ..IoEngine::of(carrier, slow)
+            ..IoEngine::of(executor, slow)
         })
     }
 
-    pub(super) fn of(carrier: Box<dyn IoExecutor>, slow: Option<SlowBacking>) -> IoEngine {
+    pub(super) fn of(executor: Box<dyn IoExecutor>, slow: Option<SlowBacking>) -> IoEngine {
         IoEngine {
-            carrier: RefCell::new(carrier),
+            executor: RefCell::new(executor),
             reserve: None,
             shortages: FailureReporter::default(),
             lack_max: LACK_MAX,
@@ -133,9 +133,9 @@ impl IoEngine {
         self.throttle(part.len()).await;
         let mut retry = RetryState::default();
         loop {
-            let carrier = match (retry.is_first(), &self.reserve) {
+            let executor = match (retry.is_first(), &self.reserve) {
                 (false, Some(reserve)) => reserve,
-                _ => &self.carrier,
+                _ => &self.executor,
             };
             let (file, part) = (Arc::clone(file), part.clone());
             let job = IoJob {
@@ -145,7 +145,7 @@ impl IoEngine {
                 buffer,
                 part,
             };
-            let (result, back) = self.execute_once(carrier, job).await;
+            let (result, back) = self.execute_once(executor, job).await;
             buffer = back;
             match result {
                 Err(error) if self.should_retry(&mut retry, &error).await => {}
@@ -156,11 +156,11 @@ impl IoEngine {
 
     async fn execute_once(
         &self,
-        carrier: &RefCell<Box<dyn IoExecutor>>,
+        executor: &RefCell<Box<dyn IoExecutor>>,
         job: IoJob,
     ) -> (io::Result<usize>, Buffer) {
         let token = self.acquire_token().await;
-        let taken = carrier.borrow_mut().enqueue(token, job);
+        let taken = executor.borrow_mut().enqueue(token, job);
         let outcome = match taken {
             Ok(()) => self.wait_for_completion(token).await,
             // There are as many places as it takes, so it never refuses.
@@ -249,7 +249,7 @@ impl IoEngine {
     /// Wakes tasks whose operations are done. Returns how long there is nothing to do unless the event descriptor is
     /// notified. That is zero if a task was woken.
     pub(super) fn poll(&self) -> io::Result<Option<Duration>> {
-        let mut all_sent = self.carrier.borrow_mut().submit()?;
+        let mut all_sent = self.executor.borrow_mut().submit()?;
         if let Some(reserve) = &self.reserve {
             all_sent &= reserve.borrow_mut().submit()?;
         }
@@ -263,7 +263,7 @@ impl IoEngine {
                 waker.wake();
             }
         };
-        self.carrier.borrow_mut().reap(land);
+        self.executor.borrow_mut().reap(land);
         if let Some(reserve) = &self.reserve {
             reserve.borrow_mut().reap(land);
         }
@@ -423,14 +423,14 @@ mod tests {
 
     fn wanting(event_fd: &Arc<EventFd>, errno: i32, left: u32) -> (IoEngine, Rc<RefCell<u32>>) {
         let asked = Rc::default();
-        let carrier = FailingExecutor {
+        let executor = FailingExecutor {
             inner: IoThreadPool::start(event_fd, 1).expect("a thread"),
             errno,
             left,
             refused: Vec::new(),
             asked: Rc::clone(&asked),
         };
-        (IoEngine::of(Box::new(carrier), None), asked)
+        (IoEngine::of(Box::new(executor), None), asked)
     }
 
     fn sync_with(engine: IoEngine, event_fd: &EventFd) -> io::Result<usize> {

@@ -224,7 +224,7 @@ impl KeptMemfd {
         self.file.try_clone()
     }
 
-    /// Whether no later daemon would find the pages, kept up to date.
+    /// Returns whether no later daemon would find the pages, kept up to date.
     pub(in super::super) fn is_lost(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.control.is_lost)
     }

@@ -138,7 +138,7 @@ impl SlotHead {
         })
     }
 
-    /// Whether these are the bytes of the head's page.
+    /// Returns whether these are the bytes of the head's page.
     pub(super) fn matches(&self, content: &[u8]) -> bool {
         self.checksum == xxh3_64(content)
     }

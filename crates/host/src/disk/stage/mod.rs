@@ -294,7 +294,7 @@ impl Stage {
         Ok(true)
     }
 
-    /// Whether a page is there.
+    /// Returns whether a page is there.
     pub(super) fn has(&self, disk: StageDiskId, page: u64) -> bool {
         self.index.lock().of_page.contains_key(&(disk, page))
     }
@@ -373,7 +373,7 @@ impl Stage {
         self.index.lock().sequence
     }
 
-    /// Whether a page of a disk is there that was put before a moment.
+    /// Returns whether a page of a disk is there that was put before a moment.
     pub(super) fn has_before(&self, disk: StageDiskId, moment: u64) -> bool {
         let index = self.index.lock();
         let mut pages = index.slots.iter().flatten();
@@ -405,7 +405,7 @@ impl Stage {
         beside
     }
 
-    /// Whether more than half of the stage is taken.
+    /// Returns whether more than half of the stage is taken.
     pub(super) fn is_filling(&self) -> bool {
         self.index.lock().free.len() < self.slots as usize / 2
     }
@@ -419,14 +419,14 @@ impl Stage {
             .collect()
     }
 
-    /// Whether a disk has pages there.
+    /// Returns whether a disk has pages there.
     pub(super) fn has_pages_of(&self, disk: &DiskName) -> bool {
         let index = self.index.lock();
         let mut known = index.disks.values();
         known.any(|known| known.whose.0 == *disk && known.pages > 0)
     }
 
-    /// Whether nobody serves a disk of it and it has no pages.
+    /// Returns whether nobody serves a disk of it and it has no pages.
     pub(super) fn is_idle(&self) -> bool {
         self.index.lock().disks.is_empty()
     }
@@ -441,12 +441,12 @@ impl Stage {
         deserted
     }
 
-    /// Whether no later daemon would find the stage. Nothing on it outlives this daemon then.
+    /// Returns whether no later daemon would find the stage. Nothing on it outlives this daemon then.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Whether all of the stage is in memory, taken or not.
+    /// Returns whether all of the stage is in memory, taken or not.
     pub(super) fn is_locked(&self) -> bool {
         self.locked.is_some()
     }
@@ -483,8 +483,8 @@ impl StageIndex {
         }
     }
 
-    /// Whether a disk may take one more slot. Some slots are left to others, so that a backing that stands still
-    /// troubles only its own disk.
+    /// Returns whether a disk may take one more slot. Some slots are left to others, so that a backing that stands
+    /// still troubles only its own disk.
     fn has_room_for(&self, known: &StageDiskEntry) -> bool {
         let is_alone = self.disks.len() == 1;
         is_alone || known.pages < PAGES_PER_FREE_SLOT * self.free.len() as u64

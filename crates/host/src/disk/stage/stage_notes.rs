@@ -100,7 +100,8 @@ impl StageNotes {
         noted
     }
 
-    /// Whether a note of a disk since the host's start is unreadable. It was damaged, and may have said anything.
+    /// Returns whether a note of a disk since the host's start is unreadable. It was damaged, and may have said
+    /// anything.
     pub(in super::super) fn is_garbled(&self, name: &DiskName) -> bool {
         let path = self.path(name);
         path.is_some_and(|path| notes::is_there_since_start(&path)) && self.read(name).is_none()
@@ -119,7 +120,7 @@ impl StageNotes {
         };
     }
 
-    /// Whether a disk relied on a stage that is neither this one nor any that can still be found.
+    /// Returns whether a disk relied on a stage that is neither this one nor any that can still be found.
     pub(in super::super) fn is_stage_gone(&self, name: &DiskName, stage: &StageId) -> bool {
         let noted = self.read(name).map(|note| note.stage);
         noted.is_some_and(|noted| noted != *stage && noted.boot == stage.boot)

@@ -120,7 +120,7 @@ fn take_effect(job: &mut IoJob) -> io::Result<usize> {
 }
 
 impl PendingIo {
-    /// Whether a write of a page is under way.
+    /// Returns whether a write of a page is under way.
     fn has_write_of(&self, page: u64) -> bool {
         let at = page * PAGE as u64;
         self.waves.iter().any(|PendingJob { job, .. }| {

@@ -53,7 +53,7 @@ An event is something in the daemon that its owner may want to know. It has thes
 
 `sublet events` shows the events that are in memory, the latest {} MiB of them:
 
-- `--follow` goes on with new events.
+- `--follow` shows new events as they come. With `--since` it shows the past ones first.
 - `--since 1h` leaves out older events.
 - `--tenant web` shows what befell one tenant, its disks and its listeners.
 - `--json` prints one JSON object per line.

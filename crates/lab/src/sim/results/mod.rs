@@ -30,7 +30,7 @@ use error::ResultsError;
 use experiment::{Experiment, Reads};
 use experiments::EXPERIMENTS;
 use record::Record;
-use recording::say;
+use recording::print_progress;
 
 /// The folder of records and pictures, beside the page.
 const FOLDER: &str = "results";
@@ -57,12 +57,12 @@ pub(super) struct Args {
 /// Records what is asked for, and renders the page.
 pub(super) fn run(args: &Args) -> Exit {
     match record_and_render(args) {
-        Ok(files) => Exit::written(tell(args, files)),
+        Ok(files) => Exit::written(print_summary(args, files)),
         Err(error) => error.exit(),
     }
 }
 
-fn tell(args: &Args, files: usize) -> io::Result<()> {
+fn print_summary(args: &Args, files: usize) -> io::Result<()> {
     let page = args.dir.join(PAGE);
     writeln!(
         io::stdout(),
@@ -100,7 +100,7 @@ fn record_all(args: &Args) -> Result<(), ResultsError> {
         let name = experiment.name;
         let folder = match (experiment.reads, &traces) {
             (Reads::Traces, None) => {
-                say(&format!(
+                print_progress(&format!(
                     "{name} reads public traces and stays as it was recorded; run it with --traces FOLDER"
                 ));
                 continue;

@@ -30,7 +30,7 @@ pub(super) fn record(experiment: &Experiment, traces: &Path) -> Result<Record, R
     for (number, command) in (1..).zip(experiment.commands) {
         let of = experiment.commands.len();
         let begun = format!("{} ({number} of {of}): {}", experiment.name, command.line());
-        say(&begun);
+        print_progress(&begun);
         played.push(play(command, scenarios.path(), traces)?);
     }
     let tables = (experiment.condense)(&played)?;
@@ -40,7 +40,7 @@ pub(super) fn record(experiment: &Experiment, traces: &Path) -> Result<Record, R
 }
 
 /// Tells the user how far it is.
-pub(super) fn say(what: &str) {
+pub(super) fn print_progress(what: &str) {
     let _ = writeln!(io::stderr(), "{what}");
 }
 
@@ -60,7 +60,7 @@ fn play(command: &Command, scenarios: &Path, traces: &Path) -> Result<Played, Re
     if !status.success() {
         return Err(ResultsError::Failed(line));
     }
-    say(&format!("  {secs:.0} s"));
+    print_progress(&format!("  {secs:.0} s"));
     let mut text = String::new();
     printed.rewind().map_err(not_run)?;
     printed.read_to_string(&mut text).map_err(not_run)?;

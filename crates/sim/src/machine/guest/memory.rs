@@ -237,7 +237,7 @@ impl GuestMemory {
         self.pages[entry.number()].note = note;
     }
 
-    /// Whether a page is in memory. This does not count as a use.
+    /// Returns whether a page is in memory. This does not count as a use.
     pub(super) fn has(&self, entry: EntryIndex) -> bool {
         self.pages[entry.number()].last_use != NEVER
     }

@@ -72,8 +72,8 @@ impl SwapReadAhead {
         self.window
     }
 
-    /// Whether a slot is next to the slot of the last fault that had no hits. Without hits nothing else identifies a
-    /// scan.
+    /// Returns whether a slot is next to the slot of the last fault that had no hits. Without hits nothing else
+    /// identifies a scan.
     fn follows(&self, slot: u32) -> bool {
         self.unpaid.is_some_and(|unpaid| unpaid.abs_diff(slot) == 1)
     }

@@ -110,8 +110,8 @@ impl Guest {
         (fetched, now)
     }
 
-    /// Whether a page that is read back gives up its slot and becomes dirty again. It does so if the tier's copy is one
-    /// too many. As in Linux (`vm_swap_full`), it also does so if half of the swap space is taken.
+    /// Returns whether a page that is read back gives up its slot and becomes dirty again. It does so if the tier's
+    /// copy is one too many. As in Linux (`vm_swap_full`), it also does so if half of the swap space is taken.
     fn gives_slot_up(&self, slot: SwapSlot) -> bool {
         let is_copy = slot.is_in_tier() && self.shape.after_swap_in == AfterSwapIn::Free;
         is_copy || self.swap.is_half_full()

@@ -80,7 +80,7 @@ pub(crate) trait SlotResolver {
     /// The hash of the item that a slot names. `None` if the item is gone.
     fn hash_of(&self, slot: Slot) -> Option<u64>;
 
-    /// Whether the item that a slot names is gone.
+    /// Returns whether the item that a slot names is gone.
     fn is_stale(&self, slot: Slot) -> bool;
 }
 
@@ -229,12 +229,12 @@ impl Table {
             .for_each(|cell| visit(cell.slot));
     }
 
-    /// Whether a `split` should follow an insert.
+    /// Returns whether a `split` should follow an insert.
     fn is_full(&self, occupied: u64) -> bool {
         2 * occupied * STRIPES as u64 > FULL_HALVES * self.buckets()
     }
 
-    /// Whether a `merge` is worthwhile.
+    /// Returns whether a `merge` is worthwhile.
     pub(crate) fn is_sparse(&self) -> bool {
         let buckets = self.buckets();
         buckets > STRIPES as u64 && 2 * self.occupied() < SPARSE_HALVES * buckets

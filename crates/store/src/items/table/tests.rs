@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use sublet_types::{Bytes, Second};
@@ -125,22 +126,23 @@ fn readers_never_miss_what_is_there_while_it_grows_and_shrinks() {
     for n in 0..3000 {
         insert(&arena, &table, &mut resolver, n, mixed(n));
     }
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
+    // How often the reader has looked for every key.
+    let passes = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let mut looks = 0u64;
             let pin = arena.epochs().enroll().expect("a slot");
             while !stop.load(Ordering::Relaxed) {
                 for n in 0..3000 {
                     arena.epochs().pin(&pin);
                     assert!(holds(&table, &resolver, n, mixed(n)), "missed {n}");
                     arena.epochs().unpin(&pin);
-                    looks += 1;
                 }
+                passes.fetch_add(1, Ordering::Relaxed);
             }
-            looks
         });
-        for _ in 0..20 {
+        let mut rounds = 0;
+        while (rounds < 20 || passes.load(Ordering::Relaxed) < 2) && !reader.is_finished() {
             for _ in 0..2000 {
                 table
                     .split(&arena, &resolver, || block(&arena))
@@ -151,9 +153,10 @@ fn readers_never_miss_what_is_there_while_it_grows_and_shrinks() {
                     .merge(&arena, &resolver, || block(&arena))
                     .expect("blocks enough");
             }
+            rounds += 1;
         }
         stop.store(true, Ordering::Relaxed);
-        assert!(reader.join().expect("no miss") > 3000);
+        reader.join().expect("no miss");
     });
 }
 

@@ -109,7 +109,7 @@ impl FakeSpill {
         self.pages.lock().iter().flatten().count()
     }
 
-    /// Whether a page on it matches.
+    /// Returns whether a page on it matches.
     pub(super) fn shows(&self, what: impl Fn(&[u8]) -> bool) -> bool {
         self.pages.lock().iter().flatten().any(|page| what(page))
     }

@@ -241,7 +241,7 @@ impl World {
         self.disks[0].broken.load(Ordering::Relaxed)
     }
 
-    /// Whether the tenant that is charged for a pool is frozen.
+    /// Returns whether the tenant that is charged for a pool is frozen.
     fn is_frozen(&self, pool: usize) -> bool {
         let (owner, flags) = POOLS[pool];
         self.frozen[if flags.shared { ACCOUNT } else { owner }]

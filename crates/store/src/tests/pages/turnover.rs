@@ -60,7 +60,7 @@ fn release_all(client: &PoolClient, mode: ReleaseMode) {
     client.worker.release(release, NOW);
 }
 
-/// Whether everything that a tenant can read is its own, whatever it uses the memory for.
+/// Returns whether everything that a tenant can read is its own, whatever it uses the memory for.
 fn shows_no_past(store: &Arc<Store>, tenant: TenantId) -> bool {
     let has_past = |bytes: &[u8]| bytes.windows(PAST.len()).any(|part| part == PAST);
     let disk = FakeSpill::new(400);

@@ -36,7 +36,7 @@ fn window(place: &(u64, u32)) -> (u64, u32) {
     (place.0, place.1 / WINDOW_PAGES)
 }
 
-/// Whether each window that was there before is still there or gone as a whole.
+/// Returns whether each window that was there before is still there or gone as a whole.
 fn is_whole(before: &HashSet<(u64, u32)>, after: &HashSet<(u64, u32)>) -> bool {
     let gone: HashSet<_> = before.difference(after).map(window).collect();
     let mut stayed = before.intersection(after).map(window);

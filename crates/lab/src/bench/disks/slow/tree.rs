@@ -171,8 +171,8 @@ fn file_content(place: usize, bytes: usize) -> Vec<u8> {
     words.take(bytes).collect()
 }
 
-/// Whether a file has its length and its first bytes. A comparison of all bytes would take longer than reading them
-/// from memory.
+/// Returns whether a file has its length and its first bytes. A comparison of all bytes would take longer than reading
+/// them from memory.
 fn has_file_content(place: usize, bytes: usize, found: &[u8]) -> bool {
     let begin = file_content(place, bytes.min(8));
     found.len() == bytes && found.starts_with(&begin)
