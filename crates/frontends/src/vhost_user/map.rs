@@ -187,7 +187,13 @@ impl GuestMemory {
     ///
     /// Not all of the range is memory, or some of it has vanished.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), BadGuestAddress> {
-        self.unless_vanished(self.guest.read_slice(into, GuestAddress(at)))
+        let at = GuestAddress(at);
+        let read = match self.guest.get_slice(at, into.len()) {
+            Ok(range) => range.read_slice(into, 0).map_err(|_| BadGuestAddress),
+            // It may cross from one region to the next.
+            Err(_) => self.guest.read_slice(into, at).map_err(|_| BadGuestAddress),
+        };
+        self.unless_vanished(read)
     }
 
     /// Writes all of `from` at an address.
@@ -196,7 +202,15 @@ impl GuestMemory {
     ///
     /// Not all of the range is memory, or some of it has vanished. A part may have been written then.
     pub fn write(&self, at: u64, from: &[u8]) -> Result<(), BadGuestAddress> {
-        self.unless_vanished(self.guest.write_slice(from, GuestAddress(at)))
+        let at = GuestAddress(at);
+        let written = match self.guest.get_slice(at, from.len()) {
+            Ok(range) => range.write_slice(from, 0).map_err(|_| BadGuestAddress),
+            Err(_) => self
+                .guest
+                .write_slice(from, at)
+                .map_err(|_| BadGuestAddress),
+        };
+        self.unless_vanished(written)
     }
 
     /// Reads segments into `into`. Both have the same length.
