@@ -12,8 +12,20 @@ use crate::command::CommandLine;
 use crate::machine;
 
 /// Every target of `fuzz/`.
-pub(crate) const TARGETS: [&str; 9] = [
-    "text", "meta", "binary", "config", "nbd", "ring", "save", "traces", "virtio",
+pub(crate) const TARGETS: [&str; 13] = [
+    "text",
+    "meta",
+    "binary",
+    "config",
+    "lend-answers",
+    "lend-control",
+    "lend-hello",
+    "lend-requests",
+    "nbd",
+    "ring",
+    "save",
+    "traces",
+    "virtio",
 ];
 
 /// Options that make the compiler count edges and comparisons for libFuzzer.

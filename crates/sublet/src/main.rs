@@ -15,6 +15,7 @@ mod formatting;
 mod generate;
 mod grants;
 mod keeper;
+mod lend;
 mod memcached;
 mod moved_commands;
 mod policy;
@@ -58,6 +59,8 @@ enum SubletCommand {
     Disk(disk::Args),
     /// Show and change how much each tenant may hold, and ask why
     Policy(policy::Args),
+    /// Make the certificates by which hosts that lend memory to each other know each other
+    Lend(lend::Args),
     /// Show events, and follow new ones
     Events(events::Args),
     /// Give memory back to the host by hand
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         SubletCommand::Tenants(args) => tenants::run(&args),
         SubletCommand::Disk(args) => disk::run(&args),
         SubletCommand::Policy(args) => policy::run(&args),
+        SubletCommand::Lend(args) => lend::run(&args),
         SubletCommand::Events(args) => events::run(&args),
         SubletCommand::Release(args) => release::run(&args),
         SubletCommand::Memcached(args) => return memcached::run(args),

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 use x509_parser::prelude::{FromDer, SubjectPublicKeyInfo, X509Certificate};
 
-use crate::{CredentialError, key, pem_files};
+use crate::{CredentialError, UnusableKeyKind, key, pem_files};
 
 /// Reads a chain and its key.
 ///
@@ -21,6 +22,16 @@ pub fn identity(
     key: &Path,
     provider: &CryptoProvider,
 ) -> Result<Arc<SingleCertAndKey>, CredentialError> {
+    let certified = certified_key(chain, key, provider)?;
+    Ok(Arc::new(SingleCertAndKey::from(certified)))
+}
+
+/// Reads a chain and its key, and keeps the certificates.
+pub(crate) fn certified_key(
+    chain: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, CredentialError> {
     // Both files may be one pipe, which can be read only once.
     let in_key_file = pem_files::blocks(key)?;
     let signing = key::signing_key(&in_key_file, key, provider)?;
@@ -41,8 +52,27 @@ pub fn identity(
             key: key.to_owned(),
         });
     }
-    let certified = CertifiedKey::new(certificates, signing);
-    Ok(Arc::new(SingleCertAndKey::from(certified)))
+    Ok(CertifiedKey::new(certificates, signing))
+}
+
+/// Reads a private key, and returns its public half as a DER-encoded `SubjectPublicKeyInfo`.
+///
+/// # Errors
+///
+/// The file cannot be used. The error says why.
+pub fn public_key(
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<SubjectPublicKeyInfoDer<'static>, CredentialError> {
+    let signing = key::signing_key(&pem_files::blocks(key)?, key, provider)?;
+    let unnamed = || CredentialError::Key {
+        path: key.to_owned(),
+        found: UnusableKeyKind::Garbled,
+    };
+    signing
+        .public_key()
+        .map(SubjectPublicKeyInfoDer::into_owned)
+        .ok_or_else(unnamed)
 }
 
 /// Returns whether the certificate has this key. It compares only the bits, because the parameters of an algorithm can

@@ -1,11 +1,12 @@
 //! Certificates and keys as OpenSSL and GnuTLS take them. The crate reads PEM as people have it and X.509 of version 1,
-//! and decides which peers are trusted.
+//! and decides which peers are trusted. [`peer`] is what two nodes of a cluster trust.
 
 mod authorities;
 mod chain;
 mod error;
 mod identity;
 mod key;
+pub mod peer;
 mod pem_files;
 mod read;
 mod verify_client;
@@ -17,7 +18,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 pub use self::authorities::Authorities;
 pub use self::error::{CredentialError, FileContent, UnusableKeyKind};
-pub use self::identity::identity;
+pub use self::identity::{identity, public_key};
 pub use self::read::{read, read_text};
 pub use self::verify_client::{AnonymousClients, client_verifier};
 pub use self::verify_server::server_verifier;

@@ -7,6 +7,7 @@ mod amount;
 mod disk;
 mod file_version;
 mod host;
+mod node;
 mod page;
 mod serde_messages;
 mod snapshot;
@@ -20,6 +21,7 @@ pub use disk::{
 };
 pub use file_version::{FileKind, FileVersion, UnreadVersion};
 pub use host::{CgroupFigures, HostFigures, PressureTotals};
+pub use node::{ClusterName, ClusterNameError, LentBlock, NodeName, NodeNameError};
 pub use page::{GetMode, ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
 pub use serde_messages::explain_serde;
 pub use snapshot::{Curve, GiveWayOrder, ShrinkMode, Snapshot, Target, Targets, TenantSnapshot};

@@ -6,12 +6,13 @@ use super::complaint::Complaint;
 use super::unreadable::Unreadable;
 
 /// The folder of each crate, and the folders of those that it may import.
-pub(super) const EDGES: [(&str, &[&str]); 12] = [
+pub(super) const EDGES: [(&str, &[&str]); 13] = [
     ("types", &[]),
     ("store", &["types"]),
     ("policy", &["types"]),
+    ("lend", &["types"]),
     ("pace", &[]),
-    ("tls", &[]),
+    ("tls", &["types"]),
     ("client", &["types", "pace", "tls"]),
     ("vhost-driver", &[]),
     (
@@ -24,6 +25,7 @@ pub(super) const EDGES: [(&str, &[&str]); 12] = [
             "types",
             "store",
             "policy",
+            "lend",
             "pace",
             "client",
             "frontends",
@@ -40,6 +42,7 @@ pub(super) const EDGES: [(&str, &[&str]); 12] = [
             "frontends",
             "host",
             "policy",
+            "tls",
             "vhost-driver",
         ],
     ),

@@ -5,10 +5,11 @@ use super::complaint::Complaint;
 use super::source::Source;
 
 /// Folders of pure code. Tests are exempt.
-const PURE: [&str; 4] = [
+const PURE: [&str; 5] = [
     "crates/types/src",
     "crates/store/src",
     "crates/policy/src",
+    "crates/lend/src",
     "crates/sim/src",
 ];
 

@@ -3,6 +3,7 @@
 mod admin;
 mod afar;
 mod ailing;
+mod certificates;
 mod crowded;
 mod daemon;
 mod disks;

@@ -1,0 +1,381 @@
+//! The leases that this node has of each lender.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::ask_backoff::AskBackoff;
+use crate::control::{BlockCount, Claim, Grant, HeldCounts, LEASES_PER_PEER_MAX, LeaseAudit};
+use crate::ids::{Incarnation, LeaseId, PeerId};
+use crate::index_set::{IndexRange, IndexRanges, IndexSet, RANGES_MAX};
+
+/// How long leases stay after the connection to their lender is lost.
+pub const SUSPECT_FOR: Duration = Duration::from_secs(10);
+
+/// How a borrower stands with one lender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BorrowState {
+    /// There is no lease, and none was asked for.
+    Idle,
+    /// A lease was asked for, and there is none yet.
+    Asked,
+    /// There are leases.
+    Open,
+    /// There are leases, and the connection is lost. They end at `until`.
+    Suspect {
+        /// When they end.
+        until: Duration,
+    },
+}
+
+/// A grant that no honest lender sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantFault {
+    /// Nothing was asked for.
+    #[error("a grant of {blocks} blocks without a request")]
+    Unasked {
+        /// The blocks.
+        blocks: u32,
+    },
+    /// It grants more than was asked for.
+    #[error("a grant of {granted} blocks; {asked} were asked for")]
+    Excess {
+        /// The blocks asked for.
+        asked: u32,
+        /// The blocks granted.
+        granted: u32,
+    },
+    /// It names indices again that the lease has had.
+    #[error("lease {lease} grants index {first} again; its indices rise")]
+    IndexAgain {
+        /// The lease.
+        lease: LeaseId,
+        /// The first index.
+        first: u32,
+    },
+    /// It names the number of an ended lease, or no number.
+    #[error("lease {lease} is granted again; the numbers of leases rise")]
+    LeaseAgain {
+        /// The lease.
+        lease: LeaseId,
+    },
+    /// Its indices go beyond the largest.
+    #[error("lease {lease} grants indices beyond the largest")]
+    Beyond {
+        /// The lease.
+        lease: LeaseId,
+    },
+    /// There are too many leases of this lender.
+    #[error("lease {lease} is one more than the {LEASES_PER_PEER_MAX} that a lender may give")]
+    Leases {
+        /// The lease.
+        lease: LeaseId,
+    },
+}
+
+/// What a grant changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantOutcome {
+    /// Nothing was granted.
+    Refused,
+    /// A new lease has these indices.
+    Opened(IndexRange),
+    /// A lease that is there has these indices in addition.
+    Extended(IndexRange),
+}
+
+/// One lease as its borrower keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BorrowedLease {
+    /// The indices that it has.
+    held: IndexSet,
+    /// The index after the last that was ever granted.
+    next: u32,
+}
+
+impl BorrowedLease {
+    /// The indices that the borrower has.
+    pub fn held(&self) -> &IndexSet {
+        &self.held
+    }
+}
+
+/// The indices of a message that the borrower had and has lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecalledPart {
+    /// The lease.
+    pub lease: LeaseId,
+    /// The indices as the lender named them.
+    pub ranges: IndexRanges,
+    /// How many of them the borrower had.
+    pub count: u32,
+}
+
+/// All that a borrower has of one lender.
+#[derive(Debug, Default)]
+struct LenderLeases {
+    incarnation: Option<Incarnation>,
+    suspect_until: Option<Duration>,
+    asked: Option<u32>,
+    backoff: AskBackoff,
+    newest: LeaseId,
+    leases: BTreeMap<LeaseId, BorrowedLease>,
+}
+
+impl LenderLeases {
+    fn borrowed(&self) -> u32 {
+        self.leases.values().map(|lease| lease.held.count()).sum()
+    }
+}
+
+/// The leases of all lenders, by peer.
+#[derive(Debug)]
+pub struct BorrowTable {
+    lenders: Vec<LenderLeases>,
+}
+
+impl BorrowTable {
+    /// An empty table for this many peers.
+    pub fn new(peers: usize) -> BorrowTable {
+        BorrowTable {
+            lenders: std::iter::repeat_with(LenderLeases::default)
+                .take(peers)
+                .collect(),
+        }
+    }
+
+    /// How many blocks are borrowed of all lenders.
+    pub fn borrowed(&self) -> u32 {
+        self.lenders.iter().map(LenderLeases::borrowed).sum()
+    }
+
+    /// How many blocks are borrowed of a lender.
+    pub fn borrowed_of(&self, peer: PeerId) -> u32 {
+        self.lenders[peer.slot()].borrowed()
+    }
+
+    /// How many blocks were asked for and not answered, of all lenders.
+    pub fn asked(&self) -> u32 {
+        self.lenders
+            .iter()
+            .filter_map(|lender| lender.asked)
+            .fold(0, u32::saturating_add)
+    }
+
+    /// How the borrower stands with a lender.
+    pub fn state(&self, peer: PeerId) -> BorrowState {
+        let lender = &self.lenders[peer.slot()];
+        match lender.suspect_until {
+            Some(until) if !lender.leases.is_empty() => BorrowState::Suspect { until },
+            _ if !lender.leases.is_empty() => BorrowState::Open,
+            _ if lender.asked.is_some() => BorrowState::Asked,
+            _ => BorrowState::Idle,
+        }
+    }
+
+    /// Each lease of a lender.
+    pub fn leases_of(&self, peer: PeerId) -> impl Iterator<Item = (LeaseId, &BorrowedLease)> {
+        self.lenders[peer.slot()]
+            .leases
+            .iter()
+            .map(|(&id, lease)| (id, lease))
+    }
+
+    /// The counts that a ping to a lender carries.
+    pub fn held_of(&self, peer: PeerId) -> HeldCounts {
+        let counts = self.leases_of(peer);
+        let counts: BTreeMap<LeaseId, BlockCount> = counts
+            .map(|(id, lease)| (id, BlockCount::saturating(lease.held.count())))
+            .collect();
+        HeldCounts::try_from(counts).expect("a grant never makes more leases than that")
+    }
+
+    /// Returns whether a lender may be asked: nothing is outstanding, and a refusal is long enough ago.
+    pub fn may_ask(&self, peer: PeerId, now: Duration) -> bool {
+        let lender = &self.lenders[peer.slot()];
+        lender.asked.is_none() && lender.backoff.is_over(now)
+    }
+
+    /// Records that a lender is asked for blocks.
+    pub fn ask(&mut self, peer: PeerId, blocks: u32) {
+        self.lenders[peer.slot()].asked = Some(blocks);
+    }
+
+    /// Begins a session with a lender. Leases of the same incarnation go on. Those of another end: they are returned.
+    pub fn begin_session(&mut self, peer: PeerId, incarnation: Incarnation) -> Vec<LeaseId> {
+        let is_same = self.lenders[peer.slot()].incarnation == Some(incarnation);
+        let ended = if is_same {
+            Vec::new()
+        } else {
+            self.end_lender(peer)
+        };
+        let lender = &mut self.lenders[peer.slot()];
+        lender.incarnation = Some(incarnation);
+        lender.suspect_until = None;
+        ended
+    }
+
+    /// Records that the connection to a lender is lost. What was asked for is not answered any more.
+    pub fn lose_session(&mut self, peer: PeerId, now: Duration) {
+        let lender = &mut self.lenders[peer.slot()];
+        lender.asked = None;
+        lender.suspect_until.get_or_insert(now + SUSPECT_FOR);
+    }
+
+    /// Ends the leases of lenders that did not come back in time, and returns them.
+    pub fn expire(&mut self, now: Duration) -> Vec<(PeerId, LeaseId)> {
+        let mut ended = Vec::new();
+        for peer in (0..self.lenders.len() as u16).map(PeerId) {
+            let until = self.lenders[peer.slot()].suspect_until;
+            if until.is_some_and(|until| until <= now) {
+                ended.extend(self.end_lender(peer).into_iter().map(|lease| (peer, lease)));
+            }
+        }
+        ended
+    }
+
+    /// Ends all leases of a lender at once, and forgets its incarnation. A refusal is remembered.
+    pub fn end_lender(&mut self, peer: PeerId) -> Vec<LeaseId> {
+        let lender = &mut self.lenders[peer.slot()];
+        let backoff = lender.backoff;
+        let ended = std::mem::replace(
+            lender,
+            LenderLeases {
+                backoff,
+                ..LenderLeases::default()
+            },
+        );
+        ended.leases.into_keys().collect()
+    }
+
+    /// Takes a grant in. The error names what no honest lender does.
+    pub fn granted(
+        &mut self,
+        peer: PeerId,
+        now: Duration,
+        grant: &Grant,
+    ) -> Result<GrantOutcome, GrantFault> {
+        let lender = &mut self.lenders[peer.slot()];
+        let (lease, first, blocks) = (grant.lease, grant.first, grant.count.get());
+        let asked = lender.asked.ok_or(GrantFault::Unasked { blocks })?;
+        if blocks > asked {
+            return Err(GrantFault::Excess {
+                asked,
+                granted: blocks,
+            });
+        }
+        if blocks == 0 {
+            lender.asked = None;
+            lender.backoff.refused(now);
+            return Ok(GrantOutcome::Refused);
+        }
+        let range = IndexRange::new(first, blocks).map_err(|_| GrantFault::Beyond { lease })?;
+        let is_new = !lender.leases.contains_key(&lease);
+        if is_new && lease <= lender.newest {
+            return Err(GrantFault::LeaseAgain { lease });
+        }
+        if is_new && lender.leases.len() == LEASES_PER_PEER_MAX {
+            return Err(GrantFault::Leases { lease });
+        }
+        let table = lender.leases.entry(lease).or_default();
+        if first < table.next {
+            return Err(GrantFault::IndexAgain { lease, first });
+        }
+        table.held.insert(range);
+        table.next = range.end();
+        lender.newest = lender.newest.max(lease);
+        lender.asked = None;
+        lender.backoff.granted();
+        Ok(if is_new {
+            GrantOutcome::Opened(range)
+        } else {
+            GrantOutcome::Extended(range)
+        })
+    }
+
+    /// Takes out indices that the store gives back. Returns those that the borrower had, in parts that fit a message.
+    pub fn give_back(
+        &mut self,
+        peer: PeerId,
+        lease: LeaseId,
+        ranges: &IndexRanges,
+    ) -> Vec<IndexRanges> {
+        let Some(table) = self.lenders[peer.slot()].leases.get_mut(&lease) else {
+            return Vec::new();
+        };
+        let mut held = IndexSet::default();
+        for range in ranges.as_slice() {
+            for part in table.held.within(*range) {
+                held.insert(part);
+            }
+            table.held.remove(*range);
+        }
+        held.messages()
+    }
+
+    /// Takes out indices that the lender took. It is not asked again for a while. `None` if the lease is not known.
+    pub fn recalled(
+        &mut self,
+        peer: PeerId,
+        now: Duration,
+        lease: LeaseId,
+        ranges: IndexRanges,
+    ) -> Option<RecalledPart> {
+        let lender = &mut self.lenders[peer.slot()];
+        let table = lender.leases.get_mut(&lease)?;
+        let count = ranges
+            .as_slice()
+            .iter()
+            .map(|range| table.held.remove(*range))
+            .sum();
+        lender.backoff.refused(now);
+        Some(RecalledPart {
+            lease,
+            ranges,
+            count,
+        })
+    }
+
+    /// Ends a lease because its lender says so. Returns how many blocks it still had. `None` if it is not known.
+    pub fn ended(&mut self, peer: PeerId, lease: LeaseId) -> Option<u32> {
+        let ended = self.lenders[peer.slot()].leases.remove(&lease)?;
+        Some(ended.held.count())
+    }
+
+    /// The answer to a lender's question, in parts of at most [`RANGES_MAX`] ranges.
+    pub fn claims(&self, peer: PeerId, audit: LeaseAudit) -> Vec<Claim> {
+        let LeaseAudit { lease, end } = audit;
+        let table = self.lenders[peer.slot()].leases.get(&lease);
+        let runs = table.into_iter().flat_map(|table| table.held.runs());
+        let runs = runs.filter_map(|run| {
+            IndexRange::new(run.first(), run.end().min(end).checked_sub(run.first())?).ok()
+        });
+        let runs: Vec<IndexRange> = runs.collect();
+        let parts = runs.chunks(RANGES_MAX).count();
+        let mut first = 0;
+        let mut claims = Vec::new();
+        for (n, part) in runs.chunks(RANGES_MAX).enumerate() {
+            let part_end = if n + 1 == parts {
+                end
+            } else {
+                part[part.len() - 1].end()
+            };
+            let ranges = IndexRanges::try_from(part.to_vec()).expect("a set's runs rise");
+            claims.push(Claim {
+                lease,
+                first,
+                end: part_end,
+                ranges,
+            });
+            first = part_end;
+        }
+        if claims.is_empty() {
+            claims.push(Claim {
+                lease,
+                first: 0,
+                end,
+                ranges: IndexRanges::default(),
+            });
+        }
+        claims
+    }
+}

@@ -1,0 +1,39 @@
+//! What two daemons say to each other on their control connection: lines of JSON, version 1.
+//!
+//! A newer peer may add fields and kinds of messages. An older one ignores both, and counts the kinds.
+
+mod bodies;
+mod error;
+mod line;
+mod line_reader;
+mod message;
+mod version;
+
+pub use bodies::{
+    Addresses, BlockCount, Borrow, Bye, ByeReason, Claim, ControlHello, CountError, End, Grant,
+    GrantLimit, HeldCounts, LeaseAudit, LeaseEnd, LendReport, NoticeMillis, Ping, Pong,
+    RecallNotice, RecalledRanges, ReturnedRanges,
+};
+pub use error::ControlError;
+pub use line::{decode_line, encode_line};
+pub use line_reader::LineReader;
+pub use message::{ControlLine, ControlMessage};
+pub use version::{VERSION_RANGE, Version, VersionRange};
+
+/// The most bytes of a line, with its end. No message of this version needs half as many.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// The most blocks of a number in a message. An arena has no more.
+pub const BLOCKS_MAX: u32 = 1 << 20;
+
+/// The most leases between a borrower and a lender.
+pub const LEASES_PER_PEER_MAX: usize = 16;
+
+/// The most addresses of a node.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// The most bytes of an address: a host name has 253, a port 6, and a scheme the rest.
+pub const ADDRESS_BYTES_MAX: usize = 272;
+
+/// The longest notice of a recall, in milliseconds: an hour.
+pub const NOTICE_MILLIS_MAX: u32 = 3_600_000;

@@ -1,0 +1,135 @@
+//! What happens to a node.
+
+use std::time::Duration;
+
+use crate::control::{ControlLine, ControlMessage};
+use crate::ids::{ConnectionId, LeaseId, LentBlock, NodeName, PeerId, SessionNonce};
+use crate::index_set::IndexRanges;
+use crate::node::event::{RecallReason, ReturnReason};
+
+/// What happens to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LendingInput {
+    /// Time has passed. It comes every [`super::TICK_EVERY`].
+    Tick,
+    /// A control connection is there, and TLS has checked the certificate.
+    Connected {
+        /// The connection.
+        connection: ConnectionId,
+        /// The name that the certificate proves.
+        name: NodeName,
+        /// 32 fresh random bytes.
+        nonce: SessionNonce,
+    },
+    /// An attempt to connect failed.
+    ConnectFailed {
+        /// To whom.
+        peer: PeerId,
+    },
+    /// A connection brought a line.
+    Heard {
+        /// The connection.
+        connection: ConnectionId,
+        /// The line.
+        line: ControlLine,
+    },
+    /// A connection brought what is no line of this protocol.
+    Garbled {
+        /// The connection.
+        connection: ConnectionId,
+    },
+    /// A connection ended.
+    Ended {
+        /// The connection.
+        connection: ConnectionId,
+    },
+    /// How many blocks the host can lend now, beyond those that it has lent.
+    Lendable {
+        /// The blocks.
+        blocks: u32,
+    },
+    /// How many blocks the node wants to have of others in all.
+    Wanted {
+        /// The blocks.
+        blocks: u32,
+    },
+    /// The answer to [`super::LendingAction::LendBlocks`]: as many as asked for, or fewer, or none.
+    BlocksLent {
+        /// For whom they are.
+        peer: PeerId,
+        /// The blocks.
+        blocks: Vec<LentBlock>,
+    },
+    /// The store has taken lent blocks back, for itself or because of [`super::LendingAction::TakeLent`]. Its order
+    /// counts, and nobody is asked.
+    BlocksTaken {
+        /// The blocks.
+        blocks: Vec<LentBlock>,
+        /// Why.
+        reason: RecallReason,
+    },
+    /// The answer to [`super::LendingAction::ReportHeats`]: each lent block of a peer with its heat.
+    Heats {
+        /// The peer.
+        peer: PeerId,
+        /// The blocks and how hot they are.
+        heats: Vec<(LentBlock, u64)>,
+    },
+    /// The store has emptied borrowed blocks and gives them back.
+    BlocksReturned {
+        /// The lender.
+        peer: PeerId,
+        /// The lease.
+        lease: LeaseId,
+        /// The indices.
+        ranges: IndexRanges,
+        /// Why.
+        reason: ReturnReason,
+    },
+    /// Lends nothing until [`LendingInput::Resume`], and recalls everything with notice.
+    Drain {
+        /// The notice.
+        within: Duration,
+    },
+    /// Lends again.
+    Resume,
+    /// Takes everything back at once, and lends again half a minute later.
+    RecallNow,
+    /// Asks borrowers for some blocks back.
+    Recall {
+        /// How many.
+        blocks: u32,
+        /// The notice.
+        within: Duration,
+    },
+    /// Shuts a peer out, and ends its leases at once.
+    Deny {
+        /// The peer.
+        peer: PeerId,
+    },
+    /// Lets a denied peer in again.
+    Allow {
+        /// The peer.
+        peer: PeerId,
+    },
+    /// The data connections found that a peer lies.
+    Distrust {
+        /// The peer.
+        peer: PeerId,
+    },
+    /// Recalls and returns everything, and then parts from all.
+    Leave {
+        /// How long that may take.
+        within: Duration,
+    },
+}
+
+impl LendingInput {
+    /// A message that a connection brought.
+    pub fn message(connection: ConnectionId, message: ControlMessage) -> LendingInput {
+        LendingInput::Heard {
+            connection,
+            line: ControlLine::Message(message),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Signs of life: pings, reports, silence, and new attempts to connect.
+
+use std::time::Duration;
+
+use super::action::LendingAction;
+use super::event::LinkLoss;
+use super::link::{Dialer, LinkState, SentPing};
+use super::links::HELLO_WITHIN;
+use super::machine::LendingNode;
+use super::status::LendingPhase;
+use crate::control::{ControlMessage, Ping, Pong};
+use crate::ids::PeerId;
+
+/// A peer that says nothing for so long is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
+
+/// A node that has said nothing for so long sends a ping.
+const PING_AFTER: Duration = Duration::from_millis(250);
+
+/// How often a node reports its figures.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+impl LendingNode {
+    pub(super) fn tick_link(&mut self, now: Duration, passed: Duration, peer: PeerId) {
+        let link = &mut self.links[peer.slot()];
+        match link.state {
+            LinkState::Away { retry_at } | LinkState::Incompatible { retry_at, .. }
+                if now >= retry_at =>
+            {
+                self.dial(peer);
+            }
+            LinkState::Shut { until, .. } if now >= until => {
+                link.state = LinkState::Away { retry_at: now }
+            }
+            LinkState::Greeting { since, .. } if now >= since + HELLO_WITHIN => {
+                self.lose(now, peer, LinkLoss::NoHello);
+            }
+            LinkState::Up { .. } => self.tick_session(now, passed, peer),
+            _ => {}
+        }
+    }
+
+    fn dial(&mut self, peer: PeerId) {
+        let goes = matches!(
+            self.phase,
+            LendingPhase::Left | LendingPhase::Leaving { .. }
+        );
+        let link = &mut self.links[peer.slot()];
+        if link.dialer == Dialer::Us && !goes {
+            link.state = LinkState::Connecting;
+            self.actions.push(LendingAction::Connect { peer });
+        }
+    }
+
+    fn tick_session(&mut self, now: Duration, passed: Duration, peer: PeerId) {
+        let session = &mut self.links[peer.slot()].session;
+        session.silence += passed;
+        session.quiet += passed;
+        session.since_report += passed;
+        let (quiet, since_report) = (session.quiet, session.since_report);
+        if session.silence >= SILENCE_MAX {
+            return self.lose(now, peer, LinkLoss::Silent);
+        }
+        if since_report >= REPORT_EVERY {
+            self.report(now, peer);
+        }
+        if quiet >= PING_AFTER {
+            self.ping(now, peer);
+        }
+    }
+
+    pub(super) fn ping(&mut self, now: Duration, peer: PeerId) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let held = self.borrows.held_of(peer);
+        self.links[peer.slot()].session.ping = Some(SentPing { tag, at: now });
+        self.send(now, peer, ControlMessage::Ping(Ping { tag, held }));
+    }
+
+    pub(super) fn pong(&mut self, now: Duration, peer: PeerId, pong: Pong) {
+        let session = &mut self.links[peer.slot()].session;
+        if let Some(ping) = session.ping.take_if(|ping| ping.tag == pong.tag) {
+            session.round_trip = Some(now.saturating_sub(ping.at));
+        }
+    }
+
+    pub(super) fn report(&mut self, now: Duration, peer: PeerId) {
+        let report = self.report_for(now, peer);
+        self.links[peer.slot()].session.since_report = Duration::ZERO;
+        self.send(now, peer, ControlMessage::Report(report));
+    }
+}

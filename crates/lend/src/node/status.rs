@@ -1,0 +1,77 @@
+//! How a node stands with its peers, for `status` and the metrics.
+
+use std::time::Duration;
+
+use super::counters::PeerCounters;
+use super::link::LinkState;
+use crate::borrower::BorrowState;
+use crate::control::LendReport;
+use crate::ids::{Incarnation, NodeName};
+
+/// Whether a node lends at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LendingPhase {
+    /// It does as its settings say.
+    Lending,
+    /// It lends nothing until it is told to resume.
+    Draining {
+        /// When it takes what is not returned.
+        until: Duration,
+    },
+    /// It took everything back, and lends again later.
+    Paused {
+        /// When it lends again.
+        until: Duration,
+    },
+    /// It recalls and returns everything, and parts from all at the latest at this time.
+    Leaving {
+        /// When.
+        until: Duration,
+    },
+    /// It has parted from all.
+    Left,
+}
+
+/// How a node stands. All amounts are blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LendingStatus {
+    /// Whether it lends.
+    pub phase: LendingPhase,
+    /// What it has lent.
+    pub lent: u32,
+    /// What it has borrowed.
+    pub borrowed: u32,
+    /// What it wants to have of others in all.
+    pub wanted: u32,
+    /// What it can lend beyond what it has lent.
+    pub lendable: u32,
+    /// How many connections came from nodes that are no members.
+    pub strangers: u64,
+    /// How many events were dropped because nobody took them.
+    pub events_dropped: u64,
+    /// Each peer, in the order of the members.
+    pub peers: Vec<PeerStatus>,
+}
+
+/// How a node stands with one peer. All amounts are blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStatus {
+    /// The peer.
+    pub name: NodeName,
+    /// The connection.
+    pub link: LinkState,
+    /// The peer's run, if there is a session.
+    pub incarnation: Option<Incarnation>,
+    /// The time of a ping to it and back.
+    pub round_trip: Option<Duration>,
+    /// The leases of it.
+    pub borrow_state: BorrowState,
+    /// What it has borrowed of this node.
+    pub lent: u32,
+    /// What this node has borrowed of it.
+    pub borrowed: u32,
+    /// What it last said of itself.
+    pub report: LendReport,
+    /// What happened since the start.
+    pub counters: PeerCounters,
+}

@@ -1,0 +1,243 @@
+//! Which data connections a lender lets into a control session.
+
+use super::hello::HelloMessage;
+use super::limits::CONNECTIONS_MAX;
+use super::session_keys::{ConnectionKeys, SessionKeys, WrongProof};
+
+/// The borrower's end of a control session, as the control connection made it known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionPeer {
+    /// The borrower.
+    pub node: u128,
+    /// The borrower's incarnation.
+    pub incarnation: u64,
+    /// The control session.
+    pub session: u64,
+}
+
+/// Why a data connection is not let in. Close it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdmissionError {
+    /// The hello names another session, node or incarnation.
+    #[error("the hello is of node {:032x}, incarnation {}, session {}, which is not the peer of this session; connect anew", .0.node, .0.incarnation, .0.session)]
+    OtherPeer(SessionPeer),
+    /// The proof is wrong.
+    #[error(transparent)]
+    Proof(#[from] WrongProof),
+    /// The connection's number was used before, or is older than the window.
+    #[error("data connection {0} of the session was opened before; open one with a higher number")]
+    Replayed(u64),
+    /// The peer has as many connections as it may have.
+    #[error("the peer has {CONNECTIONS_MAX} data connections; close one first")]
+    TooMany,
+}
+
+/// The data connections of one control session, at the lender.
+#[derive(Debug)]
+pub struct SessionAdmission {
+    keys: SessionKeys,
+    peer: SessionPeer,
+    numbers: NumberWindow,
+    open: usize,
+}
+
+impl SessionAdmission {
+    /// A session without a data connection.
+    pub fn new(keys: SessionKeys, peer: SessionPeer) -> SessionAdmission {
+        SessionAdmission {
+            keys,
+            peer,
+            numbers: NumberWindow::default(),
+            open: 0,
+        }
+    }
+
+    /// Lets a connection in and counts it as open. Returns the keys of its codes.
+    ///
+    /// Connections that are opened together may arrive in any order. So a number is fresh if it is above all others,
+    /// or if it is unused and among the last 64.
+    ///
+    /// # Errors
+    ///
+    /// The hello is not the peer's, was used before, or would open too many. Nothing changes.
+    pub fn admit(&mut self, message: &HelloMessage) -> Result<ConnectionKeys, AdmissionError> {
+        let hello = &message.hello;
+        let peer = SessionPeer {
+            node: hello.node,
+            incarnation: hello.incarnation,
+            session: hello.session,
+        };
+        if peer != self.peer {
+            return Err(AdmissionError::OtherPeer(peer));
+        }
+        self.keys.check(message)?;
+        if !self.numbers.is_fresh(hello.connection) {
+            return Err(AdmissionError::Replayed(hello.connection));
+        }
+        if self.open >= CONNECTIONS_MAX {
+            return Err(AdmissionError::TooMany);
+        }
+        self.numbers.mark_used(hello.connection);
+        self.open += 1;
+        Ok(self.keys.connection_keys(hello))
+    }
+
+    /// Counts a connection that was let in as closed.
+    pub fn release(&mut self) {
+        debug_assert!(self.open > 0, "more connections closed than were let in");
+        self.open = self.open.saturating_sub(1);
+    }
+
+    /// The number of open connections.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+}
+
+/// Numbers that a window remembers below the highest.
+const WINDOW: u64 = u64::BITS as u64;
+
+/// The numbers that were used: bit `n` stands for the highest number less `n`. Number 0 counts as used.
+#[derive(Clone, Copy, Debug)]
+struct NumberWindow {
+    highest: u64,
+    used: u64,
+}
+
+impl Default for NumberWindow {
+    fn default() -> NumberWindow {
+        NumberWindow {
+            highest: 0,
+            used: 1,
+        }
+    }
+}
+
+impl NumberWindow {
+    fn is_fresh(&self, number: u64) -> bool {
+        match self.highest.checked_sub(number) {
+            None => true,
+            Some(below) => below < WINDOW && self.used >> below & 1 == 0,
+        }
+    }
+
+    fn mark_used(&mut self, number: u64) {
+        match self.highest.checked_sub(number) {
+            Some(below) if below < WINDOW => self.used |= 1 << below,
+            Some(_) => {}
+            None => {
+                let above = number - self.highest;
+                let shift = u32::try_from(above).unwrap_or(u32::MAX);
+                self.used = self.used.checked_shl(shift).unwrap_or(0) | 1;
+                self.highest = number;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::wire::hello::{ConnectionClass, ConnectionHello};
+    use crate::wire::session_keys::SessionNonces;
+    use proptest::prelude::*;
+
+    const PEER: SessionPeer = SessionPeer {
+        node: 5,
+        incarnation: 6,
+        session: 7,
+    };
+
+    fn keys() -> SessionKeys {
+        let nonces = SessionNonces {
+            connector: [1; 32],
+            acceptor: [2; 32],
+        };
+        SessionKeys::new(&[3; 32], nonces)
+    }
+
+    fn message(connection: u64) -> HelloMessage {
+        keys().prove(ConnectionHello {
+            class: ConnectionClass::Read,
+            node: PEER.node,
+            incarnation: PEER.incarnation,
+            session: PEER.session,
+            connection,
+        })
+    }
+
+    #[test]
+    fn a_replayed_hello_is_refused() {
+        let mut session = SessionAdmission::new(keys(), PEER);
+        let expected = keys().connection_keys(&message(1).hello);
+        assert_eq!(session.admit(&message(1)), Ok(expected));
+        session.release();
+        let replayed = Err(AdmissionError::Replayed(1));
+        assert_eq!(session.admit(&message(1)), replayed);
+        assert_eq!(session.open(), 0);
+    }
+
+    #[test]
+    fn a_hello_of_somebody_else_is_refused() {
+        let mut session = SessionAdmission::new(keys(), PEER);
+        let mut forged = message(1);
+        forged.proof[0] ^= 1;
+        assert_eq!(
+            session.admit(&forged),
+            Err(AdmissionError::Proof(WrongProof))
+        );
+        for other in [
+            SessionPeer { node: 4, ..PEER },
+            SessionPeer {
+                incarnation: 5,
+                ..PEER
+            },
+            SessionPeer { session: 8, ..PEER },
+        ] {
+            let proven = keys().prove(ConnectionHello {
+                node: other.node,
+                incarnation: other.incarnation,
+                session: other.session,
+                ..message(1).hello
+            });
+            assert_eq!(
+                session.admit(&proven),
+                Err(AdmissionError::OtherPeer(other))
+            );
+        }
+        // A refused hello uses no number up.
+        assert!(session.admit(&message(1)).is_ok());
+    }
+
+    #[test]
+    fn a_peer_has_64_connections_at_most() {
+        let mut session = SessionAdmission::new(keys(), PEER);
+        for connection in 1..=64 {
+            assert!(session.admit(&message(connection)).is_ok());
+        }
+        assert_eq!(session.admit(&message(65)), Err(AdmissionError::TooMany));
+        session.release();
+        assert!(session.admit(&message(65)).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_is_let_in_once_and_never_when_it_is_old(
+            numbers in prop::collection::vec(prop_oneof![0u64..200, any::<u64>()], 1..200),
+        ) {
+            let (mut window, mut used) = (NumberWindow::default(), BTreeSet::from([0]));
+            for number in numbers {
+                let highest = *used.last().expect("0 is used");
+                let is_recent = number > highest || highest - number < 64;
+                let fresh = is_recent && !used.contains(&number);
+                prop_assert_eq!(window.is_fresh(number), fresh);
+                if fresh {
+                    window.mark_used(number);
+                    used.insert(number);
+                }
+            }
+        }
+    }
+}
