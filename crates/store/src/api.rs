@@ -2,6 +2,8 @@
 
 use std::ops::AddAssign;
 
+use crate::lending::AwayTicket;
+
 use sublet_types::{
     Bytes, EvictionKind, Expiry, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode,
     Second, SharedName, TenantId, TenantSettings, UnreadVersion, Weight,
@@ -73,6 +75,11 @@ pub enum GetOutcome {
     NoPool,
     /// The page is in a spill file that could not be read.
     Failed,
+    /// A lender has the page. The caller fetches it by the ticket, and then calls [`Worker::arrived`] or
+    /// [`Worker::gone`](crate::Worker::gone).
+    ///
+    /// [`Worker::arrived`]: crate::Worker::arrived
+    Away(AwayTicket),
 }
 
 /// The store follows one page in this many, chosen by hash, for miss-ratio curves.
@@ -280,6 +287,8 @@ pub struct PageFigures {
     pub used: Pages,
     /// Persistent pages that are on disk only.
     pub on_disk: Pages,
+    /// Ephemeral pages that lenders have, or that are on their way there.
+    pub at_lenders: Pages,
     /// Frames without a page.
     pub free: Pages,
     /// Blocks of ephemeral pages, counted in pages.

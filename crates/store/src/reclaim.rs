@@ -6,6 +6,7 @@ use crate::arena::Arena;
 use crate::engine::{Engines, ReclaimCause, own_blocks};
 use crate::floors::Capacity;
 use crate::giving::Giver;
+use crate::lent::LentBlocks;
 use crate::pinned_thread::PinnedThread;
 use crate::tenants::{Tenant, Tenants};
 
@@ -50,6 +51,8 @@ enum ReclaimStep {
     Grow,
     /// An engine holds blocks for itself that it does not need.
     Tidy,
+    /// Other hosts have blocks, which come back without asking them.
+    TakeBack,
     /// Blocks come free on their own.
     Wait,
     /// A tenant gives blocks up.
@@ -64,6 +67,7 @@ pub(crate) struct Reclaim<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) tenants: &'a Tenants,
     pub(crate) engines: Engines<'a>,
+    pub(crate) lent: &'a LentBlocks,
     pub(crate) thread: &'a dyn PinnedThread,
     pub(crate) now: Second,
 }
@@ -95,6 +99,10 @@ impl<'a> Reclaim<'a> {
             return true;
         }
         if arena.in_limbo() > 0 {
+            self.drain_limbo();
+            return true;
+        }
+        if self.lent.take_back_some() {
             self.drain_limbo();
             return true;
         }
@@ -231,6 +239,7 @@ impl<'a> Reclaim<'a> {
             ReclaimStep::Grow if matches!(self.arena.grow(), Ok(true)) => true,
             ReclaimStep::Hopeless => false,
             ReclaimStep::Wait => true,
+            ReclaimStep::TakeBack => self.lent.take_back_some(),
             ReclaimStep::Tidy => self.engines.iter().any(|engine| engine.chores(self.now)),
             ReclaimStep::Grow | ReclaimStep::Evict => evict(self.giver(tenant, blocks)),
         }
@@ -248,6 +257,8 @@ impl<'a> Reclaim<'a> {
             ReclaimStep::Tidy // an index was made for more items than there may be now
         } else if !at_limit && self.arena.ready() as usize + self.arena.in_limbo() >= needed {
             ReclaimStep::Wait // enough was given up, and is only waiting for its last readers
+        } else if !at_limit && self.lent.len() > 0 {
+            ReclaimStep::TakeBack
         } else {
             ReclaimStep::Evict
         }

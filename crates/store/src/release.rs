@@ -73,6 +73,9 @@ impl Worker {
         if tenant.is_none() {
             arena.give_back(missing() as usize, arena.reserve());
         }
+        if tenant.is_none() {
+            self.take_back(missing() as u32);
+        }
         let mut waits = 0;
         while waits < WAITS_MAX {
             let missed = missing();

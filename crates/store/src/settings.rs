@@ -28,6 +28,10 @@ pub struct PageSettings {
     pub page_bytes: usize,
     /// Shards of each tenant, 1 to 256. As many threads can work on its pages in parallel.
     pub shards: usize,
+    /// The most blocks of lenders that pages may lie in. 0 if none is ever borrowed.
+    pub far_blocks: u32,
+    /// Pages of the outbox, which hold bytes on their way to lenders. Without a borrowed block there is no outbox.
+    pub outbox_pages: u16,
     /// The caller's own eviction, made for each shard of each tenant. It overrides what is chosen for a tenant.
     pub eviction: Option<MakeEviction>,
 }
@@ -37,6 +41,8 @@ impl Default for PageSettings {
         PageSettings {
             page_bytes: PAGE_BYTES as usize,
             shards: 128,
+            far_blocks: 0,
+            outbox_pages: 1024,
             eviction: None,
         }
     }

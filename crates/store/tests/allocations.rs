@@ -5,10 +5,14 @@
 //! The whole process is counted, so the checks run one after the other and nothing else runs.
 
 use std::alloc::System;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use sublet_store::{PageKey, PageSettings, PutOutcome, Spill, Store, StoreSettings, Worker};
+use sublet_store::{
+    GetOutcome, LeaseSlot, PageKey, PageSettings, PutOutcome, SealTag, SendOutcome, Spill, Store,
+    StoreSettings, Worker,
+};
 use sublet_types::{
     Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
 };
@@ -28,6 +32,7 @@ const OBJECTS: u64 = 512;
 fn main() {
     a_put_that_displaces_a_page_allocates_nothing();
     r_f3_b8_a_flush_allocates_nothing();
+    pages_that_go_to_a_lender_and_back_allocate_nothing();
 }
 
 /// Allocations and reallocations of this process during `work`.
@@ -126,14 +131,84 @@ fn r_f3_b8_a_flush_allocates_nothing() {
     }
 }
 
+/// The far blocks of the lender.
+const FAR_BLOCKS: u32 = 64;
+
+/// Pages that each pass puts. Memory here has room for a third of them, and the lender for another third.
+const FAR_PAGES: u64 = 3 * 64 * 512;
+
+/// P3: an eviction into the outbox, a get by a ticket, and a flush of a page away allocate nothing.
+fn pages_that_go_to_a_lender_and_back_allocate_nothing() {
+    const LEASE: LeaseSlot = LeaseSlot(0);
+    let (worker, tenant, pool) = store_with(PageSettings {
+        far_blocks: FAR_BLOCKS,
+        ..PageSettings::default()
+    });
+    let store = worker.store();
+    store
+        .add_to_lease(LEASE, 0, 0..FAR_BLOCKS)
+        .expect("room for the blocks");
+    let key = |number: u64| PageKey {
+        pool,
+        object: ObjectId(number % OBJECTS),
+        index: PageIndex((number / OBJECTS) as u32),
+    };
+    let mut under_way = Vec::with_capacity(1024);
+    let mut send = || {
+        worker.take_outbound(LEASE, 32, |page, _| under_way.push(page));
+        let answered = under_way.drain(..);
+        answered.for_each(|page| worker.settle(page, SendOutcome::Taken(SealTag::default())));
+    };
+    let (sent, fetched) = (Cell::new(0), Cell::new(0));
+    let mut pass = || {
+        for number in 0..FAR_PAGES {
+            let put = worker.put_page(tenant, key(number), NOW, |page| page[0] = 1);
+            assert!(put.is_stored());
+            if number % 32 == 0 {
+                send();
+            }
+        }
+        sent.set(store.page_figures(tenant).at_lenders.0);
+        for number in (0..FAR_PAGES).step_by(3) {
+            if let GetOutcome::Away(ticket) = worker.get_page(tenant, key(number), NOW, |_| {}) {
+                let page = [0; PAGE_BYTES as usize];
+                let key = key(number);
+                let got = worker.arrived(tenant, key, &ticket, &page, NOW, |_| {});
+                fetched.set(fetched.get() + u64::from(got == GetOutcome::Hit));
+            }
+        }
+        for number in (0..FAR_PAGES).step_by(5) {
+            assert!(worker.flush_page(tenant, key(number), NOW));
+        }
+    };
+    pass();
+    while worker.ready_far_blocks() {}
+    pass();
+    while worker.ready_far_blocks() {}
+    let before = fetched.get();
+    let allocations = allocated(&mut pass);
+    assert!(
+        sent.get() > 1000 && fetched.get() - before > 1000,
+        "{sent:?} {fetched:?}"
+    );
+    assert!(
+        allocations * GROWTH_ONE_IN <= FAR_PAGES,
+        "{allocations} for {FAR_PAGES}"
+    );
+}
+
 fn store() -> (Worker, TenantId, PoolId) {
+    store_with(PageSettings::default())
+}
+
+fn store_with(pages: PageSettings) -> (Worker, TenantId, PoolId) {
     let store = Store::new(StoreSettings {
         capacity: MEMORY,
         limit: MEMORY,
         item_max: Bytes::mib(1),
         seed: 7,
         evicts: true,
-        pages: PageSettings::default(),
+        pages,
     });
     let store = store.expect("addresses");
     let tenant = TenantSettings {

@@ -127,23 +127,23 @@ impl PageOperations for Tenancy {
         });
     }
 
+    /// A ring does not wait for a lender. A page that a lender has counts as gone from now on.
     fn get_pages(
         &self,
         keys: &[PageKey],
-        visit: impl FnMut(usize, &[u8]),
+        mut visit: impl FnMut(usize, &[u8]),
         mut on_outcome: impl FnMut(usize, GetOutcome),
     ) {
-        use sublet_store::GetOutcome as Got;
         let (worker, tenant, now) = self.worker_tenant_now();
-        worker.get_pages(tenant, keys, now, visit, |n, got| {
-            let got = match got {
-                Got::Hit => GetOutcome::Hit,
-                Got::Miss => GetOutcome::Miss,
-                Got::NoPool => GetOutcome::Refused(Refusal::PoolEnded),
-                Got::Failed => GetOutcome::Refused(Refusal::Failed),
-            };
-            on_outcome(n, got);
+        let mut away = Vec::new();
+        worker.get_pages(tenant, keys, now, &mut visit, |n, got| match got {
+            sublet_store::GetOutcome::Away(ticket) => away.push((n, ticket)),
+            got => on_outcome(n, outcome_of_get(got)),
         });
+        for (n, ticket) in away {
+            let got = worker.gone(tenant, keys[n], &ticket, now, |page| visit(n, page));
+            on_outcome(n, outcome_of_get(got));
+        }
     }
 
     fn flush_page(&self, key: Key) {
@@ -163,6 +163,16 @@ pub(super) fn page_key(key: Key) -> PageKey {
         pool: key.pool,
         object: key.object,
         index: key.index,
+    }
+}
+
+/// The outcome for the client. A page that moved to a lender just now is a miss, for the ring does not wait for it.
+fn outcome_of_get(got: sublet_store::GetOutcome) -> GetOutcome {
+    match got {
+        sublet_store::GetOutcome::Hit => GetOutcome::Hit,
+        sublet_store::GetOutcome::Miss | sublet_store::GetOutcome::Away(_) => GetOutcome::Miss,
+        sublet_store::GetOutcome::NoPool => GetOutcome::Refused(Refusal::PoolEnded),
+        sublet_store::GetOutcome::Failed => GetOutcome::Refused(Refusal::Failed),
     }
 }
 

@@ -136,6 +136,7 @@ impl StoreTier {
                 page_bytes: PAGE as usize,
                 shards: shape.shards,
                 eviction: shape.eviction.handed_in(),
+                ..PageSettings::default()
             },
         };
         let store = Store::over(Box::new(memory), BLOCK as usize, settings)
@@ -279,6 +280,7 @@ impl Tier for StoreTier {
                 TierGetOutcome::OnDisk(stamp)
             }
             StoreGet::Hit => TierGetOutcome::Hit(stamp),
+            StoreGet::Away(_) => unreachable!("a machine without lenders"),
             StoreGet::Miss | StoreGet::NoPool | StoreGet::Failed => TierGetOutcome::Miss,
         }
     }

@@ -34,6 +34,8 @@ pub(crate) enum BlockOwner {
     Items(TenantId),
     /// This tenant's pages, all of one kind.
     Pages(TenantId, PageKind),
+    /// Another host.
+    Lent,
 }
 
 /// What the pages of a block promise. A block never mixes kinds.
@@ -60,6 +62,10 @@ const NOBODY: u32 = NOBODYS_BIT | u16::MAX as u32;
 const EPHEMERAL_BIT: u32 = 1 << 16;
 const PERSISTENT_BIT: u32 = 2 << 16;
 
+/// The block is lent to another host. No tenant has it.
+const LENT: u32 = 16 << 16 | u16::MAX as u32;
+const LENT_BIT: u32 = 16 << 16;
+
 /// A bit of the owner word: pages are being moved out of the block.
 const LEAVING_BIT: u32 = 4 << 16;
 
@@ -67,6 +73,7 @@ impl BlockOwner {
     fn packed(self) -> u32 {
         match self {
             BlockOwner::None => NOBODY,
+            BlockOwner::Lent => LENT,
             BlockOwner::Items(tenant) => u32::from(tenant.0),
             BlockOwner::Pages(tenant, PageKind::Ephemeral) => u32::from(tenant.0) | EPHEMERAL_BIT,
             BlockOwner::Pages(tenant, PageKind::Persistent) => u32::from(tenant.0) | PERSISTENT_BIT,
@@ -77,6 +84,7 @@ impl BlockOwner {
         let tenant = TenantId(packed as u16);
         match packed & !0xffff & !LEAVING_BIT {
             _ if packed & NOBODYS_BIT != 0 => BlockOwner::None,
+            LENT_BIT => BlockOwner::Lent,
             0 => BlockOwner::Items(tenant),
             EPHEMERAL_BIT => BlockOwner::Pages(tenant, PageKind::Ephemeral),
             _ => BlockOwner::Pages(tenant, PageKind::Persistent),
@@ -94,7 +102,7 @@ pub(crate) struct LiveAmount {
 
 impl LiveAmount {
     /// This many pages.
-    pub(super) fn pages(pages: u32) -> LiveAmount {
+    pub(crate) fn pages(pages: u32) -> LiveAmount {
         LiveAmount {
             items: pages,
             bytes: 0,
@@ -197,14 +205,14 @@ impl Block {
         // No thread empties or drops a block of pages before it is ready for them.
         let leaving = match owner {
             BlockOwner::Pages(..) => LEAVING_BIT,
-            BlockOwner::Items(_) | BlockOwner::None => 0,
+            BlockOwner::Items(_) | BlockOwner::Lent | BlockOwner::None => 0,
         };
         self.owner
             .store(owner.packed() | leaving, Ordering::Release);
     }
 
     /// Its last tenant, for whom what lives in it is counted. It stays while a thread that saw it is pinned.
-    pub(super) fn account(&self) -> Option<TenantId> {
+    pub(crate) fn account(&self) -> Option<TenantId> {
         let tenant = self.owner.load(Ordering::Relaxed) as u16;
         (tenant != u16::MAX).then_some(TenantId(tenant))
     }
@@ -215,7 +223,7 @@ impl Block {
     }
 
     /// Marks it as nobody's.
-    pub(super) fn disown(&self) {
+    pub(crate) fn disown(&self) {
         self.owner.fetch_or(NOBODYS_BIT, Ordering::AcqRel);
     }
 
@@ -235,18 +243,18 @@ impl Block {
     }
 
     /// Counts nothing in it as live any more. Returns what was live.
-    pub(super) fn lose_all(&self) -> LiveAmount {
+    pub(crate) fn lose_all(&self) -> LiveAmount {
         LiveAmount::unpacked(self.live.swap(0, Ordering::AcqRel))
     }
 
     /// Counts more live records or pages.
-    pub(super) fn gain(&self, lives: LiveAmount) {
+    pub(crate) fn gain(&self, lives: LiveAmount) {
         self.live.fetch_add(lives.packed(), Ordering::AcqRel);
     }
 
     /// Counts fewer live records or pages. The caller is pinned and saw that they were there. Returns false if the
     /// whole block was counted out in between.
-    pub(super) fn lose(&self, lives: LiveAmount) -> bool {
+    pub(crate) fn lose(&self, lives: LiveAmount) -> bool {
         let fewer = |live: u64| Some(LiveAmount::unpacked(live).minus(lives)?.packed());
         self.live
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer)
@@ -270,6 +278,14 @@ impl Block {
         let (acquired, failed) = (Ordering::AcqRel, Ordering::Relaxed);
         self.owner
             .compare_exchange(owner, owner | LEAVING_BIT, acquired, failed)
+            .is_ok()
+    }
+
+    /// Begins to take it back from the host that has it. Returns whether it was lent and no other thread does so.
+    pub(crate) fn begin_recall(&self) -> bool {
+        let (acquired, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.owner
+            .compare_exchange(LENT, NOBODY, acquired, failed)
             .is_ok()
     }
 

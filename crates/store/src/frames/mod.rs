@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sublet_types::{ObjectId, PageIndex};
 
+mod far;
 mod key;
 mod pool_pages;
 
 use crate::arena::{Arena, BlockId, PrefetchAddress, PrefetchBatch, ROW, WordTable};
+pub(crate) use far::{FarFrames, FarState};
 pub(crate) use key::{EXTENT_PAGES, HashSeed, SeededHasher, StoredKey};
 pub(crate) use pool_pages::{POOLS_MAX, PoolPages};
 
@@ -176,6 +178,12 @@ impl Frame<'_> {
     }
 }
 
+/// Records of frames, by the frames' numbers.
+pub(crate) trait FrameRows {
+    /// The record of a frame.
+    fn row(&self, frame: FrameId) -> Frame<'_>;
+}
+
 /// The records of all frames.
 pub struct FrameTable {
     words: WordTable,
@@ -188,15 +196,24 @@ pub struct FrameTable {
     touched: AtomicU32,
     seed: HashSeed,
     of_pools: PoolPages,
+    far: FarFrames,
+}
+
+impl FrameRows for FrameTable {
+    #[inline]
+    fn row(&self, frame: FrameId) -> Frame<'_> {
+        self.get(frame)
+    }
 }
 
 impl FrameTable {
-    /// A table without pages for the frames of an arena. Pages have `page_bytes` bytes, and tenants have this many
-    /// shards each.
+    /// A table without pages for the frames of an arena, and for `far_blocks` blocks of lenders. Pages have `page_bytes`
+    /// bytes, and tenants have this many shards each.
     pub(crate) fn new(
         arena: &Arena,
         page_bytes: usize,
         shards: usize,
+        far_blocks: u32,
         seed: HashSeed,
     ) -> std::io::Result<FrameTable> {
         let blocks = arena.blocks().count();
@@ -209,7 +226,13 @@ impl FrameTable {
             touched: AtomicU32::new(0),
             seed,
             of_pools: PoolPages::new(POOLS_MAX, shards),
+            far: FarFrames::reserve((far_blocks as usize) << block_bits)?,
         })
+    }
+
+    /// The binary logarithm of the frames per block.
+    pub(crate) fn block_bits(&self) -> u32 {
+        self.block_bits
     }
 
     /// Frames per block. It is a power of two, so that a shift gives a frame's block.
@@ -231,6 +254,11 @@ impl FrameTable {
     /// A frame's index in its block.
     pub(crate) fn place(&self, frame: FrameId) -> u32 {
         frame.0 & (self.per_block() - 1)
+    }
+
+    /// The records of far frames.
+    pub(crate) fn far(&self) -> &FarFrames {
+        &self.far
     }
 
     /// How many of each pool's pages are in frames.
@@ -378,13 +406,19 @@ impl FrameQueue {
 
     /// Adds a frame that is in no queue at the head.
     pub fn push(&mut self, frames: &FrameTable, frame: FrameId) {
-        let facts = frames.get(frame);
+        self.push_row(frames, frame);
+    }
+
+    /// Adds a frame of any table.
+    #[inline]
+    pub(crate) fn push_row(&mut self, frames: &impl FrameRows, frame: FrameId) {
+        let facts = frames.row(frame);
         facts.set_queue(self.id);
         facts.set_link(PREV, FrameId::NONE);
         facts.set_link(NEXT, self.head);
         match self.head {
             FrameId::NONE => self.tail = frame,
-            head => frames.get(head).set_link(PREV, frame),
+            head => frames.row(head).set_link(PREV, frame),
         }
         self.head = frame;
         self.len += 1;
@@ -392,17 +426,23 @@ impl FrameQueue {
 
     /// Removes a frame, wherever it stands.
     pub fn remove(&mut self, frames: &FrameTable, frame: FrameId) {
-        let facts = frames.get(frame);
+        self.remove_row(frames, frame);
+    }
+
+    /// Removes a frame of any table.
+    #[inline]
+    pub(crate) fn remove_row(&mut self, frames: &impl FrameRows, frame: FrameId) {
+        let facts = frames.row(frame);
         debug_assert_eq!(facts.queue(), self.id);
         let prev = facts.link(PREV);
         let next = facts.link(NEXT);
         match prev {
             FrameId::NONE => self.head = next,
-            prev => frames.get(prev).set_link(NEXT, next),
+            prev => frames.row(prev).set_link(NEXT, next),
         }
         match next {
             FrameId::NONE => self.tail = prev,
-            next => frames.get(next).set_link(PREV, prev),
+            next => frames.row(next).set_link(PREV, prev),
         }
         facts.set_queue(QueueId::NONE);
         self.len -= 1;
@@ -419,6 +459,13 @@ impl FrameQueue {
     pub(crate) fn pop_newest(&mut self, frames: &FrameTable) -> Option<FrameId> {
         let head = self.head()?;
         self.remove(frames, head);
+        Some(head)
+    }
+
+    /// Removes the newest frame, of any table.
+    pub(crate) fn pop_newest_row(&mut self, frames: &impl FrameRows) -> Option<FrameId> {
+        let head = self.head()?;
+        self.remove_row(frames, head);
         Some(head)
     }
 

@@ -474,7 +474,7 @@ impl SlotResolver for Items {
     fn hash_of(&self, slot: Slot) -> Option<u64> {
         let tenant = match self.block_of(slot)?.owner() {
             BlockOwner::Items(tenant) => tenant,
-            BlockOwner::None | BlockOwner::Pages(..) => return None,
+            BlockOwner::None | BlockOwner::Lent | BlockOwner::Pages(..) => return None,
         };
         let place = slot.record_address();
         let record = self.record_at(place.block, place.at)?;

@@ -40,13 +40,15 @@ impl Engine for PageStore {
     }
 
     fn chores(&self, _now: Second) -> bool {
-        self.sweep_some()
+        let more = self.sweep_some();
+        self.sweep_some_far() || more
     }
 
     fn chores_each_second(&self, now: Second, thread: &dyn PinnedThread) {
         for tenant in self.tenants.iter() {
             self.evacuate(tenant, now, thread);
         }
+        self.return_unread(now);
         self.fit_all(now);
     }
 }

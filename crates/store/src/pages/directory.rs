@@ -20,9 +20,13 @@ use super::leaf::{LeafChange, LeafId, Leaves};
 use crate::arena::PrefetchBatch;
 use crate::frames::FrameId;
 use crate::frames::{EXTENT_PAGES, HashSeed, SeededHasher, StoredKey};
+use crate::lending::FarFrame;
 
 /// Bits for the number of a frame, a place on disk or a leaf. They cover 4 TiB of pages.
 const PLACE_BITS: u32 = 30;
+
+/// The bit of a frame's number that says that a lender has it. So 2 TiB may lie here, and 2 TiB there.
+const FAR_BIT: u32 = 1 << (PLACE_BITS - 1);
 
 const HERE: u32 = 1;
 const ON_DISK: u32 = 2;
@@ -33,6 +37,8 @@ const IN_LEAF: u32 = 3;
 pub(crate) enum Whereabouts {
     /// In a frame of this host.
     Here(FrameId),
+    /// In a frame of a lender, or on its way there.
+    There(FarFrame),
     /// On disk only, as the shard's persistent page of this number.
     OnDisk(u32),
 }
@@ -42,6 +48,7 @@ impl Whereabouts {
     fn packed(self) -> u32 {
         match self {
             Whereabouts::Here(frame) => HERE << PLACE_BITS | frame.0,
+            Whereabouts::There(frame) => HERE << PLACE_BITS | FAR_BIT | frame.0,
             Whereabouts::OnDisk(number) => ON_DISK << PLACE_BITS | number,
         }
     }
@@ -50,6 +57,7 @@ impl Whereabouts {
         let place = packed & ((1 << PLACE_BITS) - 1);
         match packed >> PLACE_BITS {
             ON_DISK => Whereabouts::OnDisk(place),
+            _ if place & FAR_BIT != 0 => Whereabouts::There(FarFrame(place & !FAR_BIT)),
             _ => Whereabouts::Here(FrameId(place)),
         }
     }
@@ -110,6 +118,8 @@ pub(crate) struct Directory {
 pub(crate) enum DirectoryPosition {
     /// In a frame of this host.
     Here(FrameId),
+    /// In a frame of a lender, or on its way there.
+    There(FarFrame),
     /// On disk only, as the shard's persistent page of this number.
     OnDisk(u32),
     /// Absent. Its extent has this leaf.
@@ -124,6 +134,7 @@ impl From<Whereabouts> for DirectoryPosition {
     fn from(whereabouts: Whereabouts) -> DirectoryPosition {
         match whereabouts {
             Whereabouts::Here(frame) => DirectoryPosition::Here(frame),
+            Whereabouts::There(frame) => DirectoryPosition::There(frame),
             Whereabouts::OnDisk(number) => DirectoryPosition::OnDisk(number),
         }
     }
@@ -208,6 +219,7 @@ impl Directory {
     ) -> Option<Whereabouts> {
         match self.locate(keys, object, key) {
             DirectoryPosition::Here(frame) => Some(Whereabouts::Here(frame)),
+            DirectoryPosition::There(frame) => Some(Whereabouts::There(frame)),
             DirectoryPosition::OnDisk(number) => Some(Whereabouts::OnDisk(number)),
             DirectoryPosition::InLeaf(_)
             | DirectoryPosition::Beside(_)
@@ -269,7 +281,8 @@ impl Directory {
         Some(target)
     }
 
-    /// Sets where a known page is.
+    /// Sets where a known page is. If it is its extent's only page, other pages of the extent would now go elsewhere:
+    /// their place names its whereabouts.
     pub(crate) fn set(
         &mut self,
         keys: &impl KeyLookup,
@@ -282,12 +295,15 @@ impl Directory {
             return;
         };
         match SlotTarget::unpacked(self.slots.get(at).to()) {
-            SlotTarget::Page(_) => self.slots.set(at, to.packed()),
+            SlotTarget::Page(_) => {
+                self.slots.set(at, to.packed());
+                self.age = self.age.wrapping_add(1);
+            }
             SlotTarget::Leaf(leaf) => self.leaves.set(leaf, key.place(), to.packed()),
         }
     }
 
-    /// A number that changes as soon as departures have changed where absent pages would go.
+    /// A number that changes as soon as departures and moves have changed where absent pages would go.
     pub(crate) fn age(&self) -> u32 {
         self.age
     }
@@ -309,7 +325,9 @@ impl Directory {
                 let slot = DirectorySlot::new(to.packed(), self.tag(object, key));
                 self.slots.insert(slot);
             }
-            DirectoryPosition::Here(_) | DirectoryPosition::OnDisk(_) => {
+            DirectoryPosition::Here(_)
+            | DirectoryPosition::There(_)
+            | DirectoryPosition::OnDisk(_) => {
                 debug_assert!(false, "a page that is added is not known");
             }
         }
@@ -365,6 +383,7 @@ impl Directory {
         let (at, position) = self.find(keys, object, key)?;
         let whereabouts = match position {
             DirectoryPosition::Here(frame) => Whereabouts::Here(frame),
+            DirectoryPosition::There(frame) => Whereabouts::There(frame),
             DirectoryPosition::OnDisk(number) => Whereabouts::OnDisk(number),
             DirectoryPosition::InLeaf(_)
             | DirectoryPosition::Beside(_)

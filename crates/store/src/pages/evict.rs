@@ -139,13 +139,17 @@ impl ShardEviction<'_> {
         }
     }
 
-    /// Removes the directory entry of a page that its eviction has dropped.
+    /// Removes the directory entry of a page that its eviction has dropped, or makes it lead to a lender.
     fn forget_page(&mut self, frame: FrameId, key: StoredKey) -> EvictedFrame {
         let pages = self.pages;
         let object = self.object(key);
-        self.shard.remove(&pages.frames, object, key);
         let block = pages.arena.block(pages.frames.block(frame));
-        if !block.is_of_pages(self.owner.id, PageKind::Ephemeral) {
+        let is_own = || block.is_of_pages(self.owner.id, PageKind::Ephemeral);
+        let may_go = pages.far.has_blocks() && is_own();
+        if !may_go || !pages.send_away(self.owner, self.shard, frame, self.now) {
+            self.shard.remove(&pages.frames, object, key);
+        }
+        if !is_own() {
             return EvictedFrame::Dropped;
         }
         self.shard.tally.evictions.bump();

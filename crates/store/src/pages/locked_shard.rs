@@ -51,6 +51,7 @@ impl LockedShard<'_> {
     pub(super) fn is_there(&self) -> bool {
         match self.shard.find(&self.pages.frames, self.object, self.key) {
             Some(Whereabouts::Here(frame)) => self.is_valid(frame),
+            Some(Whereabouts::There(frame)) => self.is_far_valid(frame),
             Some(Whereabouts::OnDisk(_)) => true,
             None => false,
         }
@@ -63,11 +64,11 @@ impl LockedShard<'_> {
     }
 
     /// Finds where the page is, or where it would go.
-    fn locate(&self) -> DirectoryPosition {
+    pub(super) fn locate(&self) -> DirectoryPosition {
         self.shard.locate(&self.pages.frames, self.object, self.key)
     }
 
-    fn hash(&self) -> u64 {
+    pub(super) fn hash(&self) -> u64 {
         self.pages.seed.page_of(self.object, self.key.index)
     }
 
@@ -101,7 +102,16 @@ impl LockedShard<'_> {
             self.flush_quietly();
             position = self.locate();
         }
-        let is_known = matches!(position, DirectoryPosition::OnDisk(_));
+        if let DirectoryPosition::There(frame) = position
+            && !self.is_far_valid(frame)
+        {
+            self.flush_quietly();
+            position = self.locate();
+        }
+        let is_known = matches!(
+            position,
+            DirectoryPosition::OnDisk(_) | DirectoryPosition::There(_)
+        );
         if !is_known && self.tenant_pages.is_frozen() {
             return PutAttempt::Done(PutOutcome::Refused(PutRefused::Frozen));
         }
@@ -171,8 +181,8 @@ impl LockedShard<'_> {
         PutOutcome::Replaced
     }
 
-    /// Puts a page that is new or on disk only into a frame.
-    fn store(
+    /// Puts a page that has no frame here into one.
+    pub(super) fn store(
         &mut self,
         frame: FrameId,
         position: DirectoryPosition,
@@ -243,6 +253,11 @@ impl LockedShard<'_> {
                 let on_disk = Whereabouts::OnDisk(number);
                 self.shard.set(frames, object, key, on_disk, here);
             }
+            DirectoryPosition::There(far) => {
+                let there = Whereabouts::There(far);
+                self.shard.set(frames, object, key, there, here);
+                self.pages.free_far(self.owner, &mut self.shard, far);
+            }
             _ => self.shard.add(frames, object, key, position, here),
         }
     }
@@ -273,7 +288,7 @@ impl LockedShard<'_> {
         self.shard.sample(hash, what);
         if self.pool.is_exclusive() {
             self.shard.prefetch_ghost(hash);
-            return self.hit_exclusive(hash, visit);
+            return self.get_exclusive(hash, visit);
         }
         let at = self.shard.find(&self.pages.frames, self.object, self.key);
         match at {
@@ -287,18 +302,50 @@ impl LockedShard<'_> {
                 self.flush_quietly();
                 GetOutcome::Miss
             }
+            Some(Whereabouts::There(frame)) => self.get_far(frame, visit),
             Some(Whereabouts::OnDisk(number)) => self.read_spilled(number, visit),
         }
+    }
+
+    /// Gets the page again, after a look elsewhere that took time. It was counted and sampled before.
+    pub(super) fn get_again(&mut self, visit: impl FnOnce(&[u8])) -> GetOutcome {
+        if self.pool.is_exclusive() {
+            return self.get_exclusive(self.hash(), visit);
+        }
+        match self.shard.find(&self.pages.frames, self.object, self.key) {
+            Some(Whereabouts::Here(frame)) if self.is_valid(frame) => {
+                self.hit_keeping(frame, visit);
+                GetOutcome::Hit
+            }
+            Some(Whereabouts::There(frame)) => self.get_far(frame, visit),
+            _ => GetOutcome::Miss,
+        }
+    }
+
+    /// Gets a page of an exclusive pool. A page that a lender has leaves when its bytes have come.
+    fn get_exclusive(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> GetOutcome {
+        if self.tenant_pages.far.has_some()
+            && let DirectoryPosition::There(frame) = self.locate()
+        {
+            return self.get_far(frame, visit);
+        }
+        self.hit_exclusive(hash, visit)
     }
 
     /// Serves a get of an exclusive pool: the page leaves.
     fn hit_exclusive(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> GetOutcome {
         let pages = self.pages;
         let (object, key) = (self.object, self.key);
-        let at = self.shard.remove_to_read(&pages.frames, object, key);
-        let Some(Whereabouts::Here(frame)) = at else {
-            self.shard.eviction.miss(hash);
-            return GetOutcome::Miss;
+        let frame = match self.shard.remove_to_read(&pages.frames, object, key) {
+            Some(Whereabouts::Here(frame)) => frame,
+            at => {
+                // All far blocks of the tenant were dropped, this one among them.
+                if let Some(Whereabouts::There(far)) = at {
+                    pages.free_far(self.owner, &mut self.shard, far);
+                }
+                self.shard.eviction.miss(hash);
+                return GetOutcome::Miss;
+            }
         };
         let page = page(pages, frame, hash, self.now);
         if !self.is_valid(frame) {
@@ -362,7 +409,9 @@ impl LockedShard<'_> {
                     return GetOutcome::Hit;
                 }
                 Some(Whereabouts::OnDisk(again)) if again == number => {}
-                Some(Whereabouts::OnDisk(_)) | None => return GetOutcome::Miss,
+                Some(Whereabouts::OnDisk(_) | Whereabouts::There(_)) | None => {
+                    return GetOutcome::Miss;
+                }
                 Some(Whereabouts::Here(frame)) => {
                     self.hit_keeping(frame, visit);
                     return GetOutcome::Hit;
@@ -382,7 +431,7 @@ impl LockedShard<'_> {
     }
 
     /// Removes the page without counting it. Returns whether it was there.
-    fn flush_quietly(&mut self) -> bool {
+    pub(super) fn flush_quietly(&mut self) -> bool {
         let frames = &self.pages.frames;
         let (object, key) = (self.object, self.key);
         match self.shard.remove(frames, object, key) {
@@ -408,6 +457,9 @@ impl LockedShard<'_> {
                     let kind = self.pool.kind();
                     self.pages.free(&mut self.shard, frame, kind);
                 }
+            }
+            Some(Whereabouts::There(frame)) => {
+                self.pages.free_far(self.owner, &mut self.shard, frame);
             }
             Some(Whereabouts::OnDisk(number)) => self.forget_slot(number),
         }

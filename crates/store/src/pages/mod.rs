@@ -11,6 +11,7 @@ mod directory;
 mod directory_slots;
 mod evict;
 mod evict_ahead;
+mod far;
 mod frame_source;
 mod freed_ahead;
 mod group;
@@ -43,10 +44,12 @@ use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 use crate::api::{CreatePoolError, PageFigures, PageOverhead, TENANTS_MAX};
 use crate::arena::{Arena, BlockId, BlockOwner, LiveTotals, PageKind};
 use crate::frames::{FrameId, FrameTable, HashSeed, STAMPS, StoredKey};
+use crate::lending::Borrowing;
 use crate::settings::{PageSettings, StoreSettings};
 use crate::tenants::{Tenant, Tenants};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
+use far::FarMemory;
 pub(crate) use frame_source::{Displacement, FrameSearch, PutAttempt, Shortage, SiblingSearch};
 pub(crate) use group::{PageMask, PageVerb};
 pub(crate) use page_access::{FoundPages, PageAccess};
@@ -78,6 +81,8 @@ pub(crate) struct PageStore {
     tick_bits: u32,
     /// Dropped blocks whose frame tables have to be swept.
     unswept: Mutex<Vec<BlockId>>,
+    /// Blocks of lenders.
+    far: FarMemory,
     /// Held while a block is swept.
     sweeping: Mutex<()>,
     /// Blocks that were emptied by moving pages, since the start.
@@ -96,8 +101,16 @@ impl PageStore {
             ..settings.pages
         };
         let capacity = arena.blocks().count() as u64 * arena.block_bytes() as u64;
+        let frames = FrameTable::new(
+            &arena,
+            settings.page_bytes,
+            settings.shards,
+            settings.far_blocks,
+            seed,
+        )?;
         Ok(PageStore {
-            frames: FrameTable::new(&arena, settings.page_bytes, settings.shards, seed)?,
+            far: FarMemory::new(&settings, frames.block_bits()),
+            frames,
             pools: Pools::new(),
             by_tenant: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
             tick_bits: (capacity * STAMPED_TURNOVERS / u64::from(STAMPS))
@@ -126,7 +139,7 @@ impl PageStore {
             let PageSettings {
                 shards, eviction, ..
             } = self.settings;
-            TenantPages::new(shards, self.seed, eviction)
+            TenantPages::new(shards, self.seed, eviction, self.far.of_tenant())
         })
     }
 
@@ -273,6 +286,8 @@ impl PageStore {
     pub(crate) fn reset(&self, tenant: &Tenant) {
         if let Some(tenant_pages) = self.existing_tenant_pages(tenant) {
             tenant_pages.reset(&self.frames);
+            self.drop_far_blocks_of(tenant);
+            tenant_pages.far.set_borrowing(Borrowing::Allowed);
         }
     }
 
@@ -304,6 +319,7 @@ impl PageStore {
         let mut figures = PageFigures {
             tally: counts.sum(),
             on_disk: counts.on_disk(),
+            at_lenders: counts.at_lenders(),
             ..PageFigures::default()
         };
         let per_block = u64::from(self.frames.per_block());

@@ -13,6 +13,7 @@ use super::pending_removal::Removal;
 use crate::api::{GetOutcome, PageKey, PutOutcome, PutRefused};
 use crate::arena::{UnwrittenPage, prefetch_for_write};
 use crate::frames::{EXTENT_PAGES, StoredKey};
+use crate::lending::AwayTicket;
 use crate::pinned_thread::PinnedThread;
 use crate::tenants::Tenant;
 
@@ -160,10 +161,18 @@ impl<'a> PageAccess<'a> {
 
     /// Gets a page.
     pub(crate) fn get(&self, key: PageKey, visit: impl FnOnce(&[u8])) -> GetOutcome {
+        self.get_by(key, |open| open.get(visit))
+    }
+
+    fn get_by(
+        &self,
+        key: PageKey,
+        get: impl FnOnce(&mut LockedShard<'_>) -> GetOutcome,
+    ) -> GetOutcome {
         match self.lock_page(key.pool, key.object, key.index) {
             None => GetOutcome::NoPool,
             Some(mut open) => {
-                let got = open.get(visit);
+                let got = get(&mut open);
                 drop(open);
                 if got == GetOutcome::Hit {
                     self.record_toucher(key);
@@ -171,6 +180,27 @@ impl<'a> PageAccess<'a> {
                 got
             }
         }
+    }
+
+    /// Ends a get by a ticket whose page has come.
+    pub(crate) fn arrived(
+        &self,
+        key: PageKey,
+        ticket: &AwayTicket,
+        page: &[u8],
+        visit: impl FnOnce(&[u8]),
+    ) -> GetOutcome {
+        self.get_by(key, |open| open.arrived(ticket, page, visit))
+    }
+
+    /// Ends a get by a ticket whose page is gone.
+    pub(crate) fn gone(
+        &self,
+        key: PageKey,
+        ticket: &AwayTicket,
+        visit: impl FnOnce(&[u8]),
+    ) -> GetOutcome {
+        self.get_by(key, |open| open.gone(ticket, visit))
     }
 
     /// Gets `count` pages of an object in order, from `key` on, until one is missing. `visit` sees the nth page.

@@ -323,7 +323,7 @@ impl PageStore {
                     return Ok(None);
                 }
                 match shard.find(&self.frames, object, key) {
-                    None => return Ok(None),
+                    None | Some(Whereabouts::There(_)) => return Ok(None),
                     Some(Whereabouts::Here(frame)) => return Ok(Some(self.bytes(frame).to_vec())),
                     Some(Whereabouts::OnDisk(number)) => (number, shard.rows.get(number)),
                 }

@@ -68,6 +68,8 @@ pub(crate) struct Shard {
     pub(super) eviction: Box<dyn Eviction>,
     /// Frames without a page, by kind.
     pub(super) free: [FrameQueue; 2],
+    /// Free frames of lenders.
+    pub(super) far_free: FrameQueue,
     /// Of the ephemeral ones, those that were evicted ahead of puts.
     pub(super) ahead: FreedAhead,
     /// Which shards of the tenant have free frames, and what this one has advertised, by kind.
@@ -110,6 +112,7 @@ impl Shard {
                 FrameQueue::new(QueueId::FREE),
                 FrameQueue::new(QueueId::FREE),
             ],
+            far_free: FrameQueue::new(QueueId::FREE),
             ahead: FreedAhead::default(),
             with_spare,
             advertised: [AdvertisedStock::default(); 2],
@@ -385,6 +388,7 @@ impl Shard {
     fn count_in(&self, frames: &FrameTable, key: StoredKey, at: Whereabouts) {
         match at {
             Whereabouts::Here(_) => frames.of_pools().count_in(key.pool, self.number),
+            Whereabouts::There(_) => self.tally.count_to_lender(),
             Whereabouts::OnDisk(_) => self.tally.count_to_disk(),
         }
     }
@@ -392,6 +396,7 @@ impl Shard {
     fn count_out(&self, frames: &FrameTable, key: StoredKey, was: Whereabouts) {
         match was {
             Whereabouts::Here(_) => frames.of_pools().count_out(key.pool, self.number),
+            Whereabouts::There(_) => self.tally.count_off_lender(),
             Whereabouts::OnDisk(_) => self.tally.count_off_disk(),
         }
     }
@@ -440,6 +445,7 @@ impl KeyLookup for ShardKeys<'_> {
     fn key_at(&self, whereabouts: Whereabouts) -> StoredKey {
         match whereabouts {
             Whereabouts::Here(frame) => self.frames.get(frame).key(),
+            Whereabouts::There(frame) => self.frames.far().get(frame).key(),
             Whereabouts::OnDisk(page) => self.rows.key(page),
         }
     }

@@ -30,6 +30,8 @@ pub(super) struct TenantCounts {
     /// Persistent pages that are on disk only, now. They come and go through the disk, so one counter serves all
     /// shards.
     on_disk: AtomicU64,
+    /// Pages that lenders have, or that are on their way there, now.
+    at_lenders: AtomicU64,
 }
 
 /// One shard's handle on its counts.
@@ -47,6 +49,7 @@ impl TenantCounts {
         TenantCounts {
             shards: (0..shards).map(|_| ShardCounts::default()).collect(),
             on_disk: AtomicU64::new(0),
+            at_lenders: AtomicU64::new(0),
         }
     }
 
@@ -57,6 +60,10 @@ impl TenantCounts {
             .iter()
             .for_each(|counts| counts.add_to(&mut sum));
         sum
+    }
+
+    pub(super) fn at_lenders(&self) -> Pages {
+        Pages(self.at_lenders.load(Ordering::Relaxed))
     }
 
     pub(super) fn on_disk(&self) -> Pages {
@@ -97,6 +104,16 @@ impl ShardTally {
     /// Counts a page that is on disk only from now on.
     pub(super) fn count_to_disk(&self) {
         self.all.on_disk.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a page that a lender has from now on.
+    pub(super) fn count_to_lender(&self) {
+        self.all.at_lenders.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a page that no lender has any more.
+    pub(super) fn count_off_lender(&self) {
+        self.all.at_lenders.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Counts a page that is no longer on disk only.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, FreezeState, GetMode, Second};
 
+use super::far::TenantFar;
 use super::shard::Shard;
 use super::shard_debt::ShardShare;
 use super::shards_with_spare::{SHARDS_MAX, ShardsWithSpare};
@@ -73,6 +74,8 @@ pub(crate) struct TenantPages {
     readied: AtomicUsize,
     /// Whether the last such look found that the tenant puts.
     putting: AtomicBool,
+    /// Its blocks of lenders.
+    pub(super) far: TenantFar,
     frozen: AtomicBool,
     eviction: Mutex<ChosenEviction>,
     /// The part of the eviction that readers see. Giving shards another eviction takes time, and no reader waits for
@@ -132,6 +135,7 @@ impl TenantPages {
         shards: usize,
         seed: HashSeed,
         handed_in: Option<MakeEviction>,
+        far: TenantFar,
     ) -> TenantPages {
         let with_spare = Arc::<ShardsWithSpare>::default();
         let samples = Arc::<SampleLog<SampledUse>>::default();
@@ -159,6 +163,7 @@ impl TenantPages {
             giver: AtomicUsize::new(0),
             readied: AtomicUsize::new(0),
             putting: AtomicBool::new(false),
+            far,
             frozen: AtomicBool::new(false),
             shown: Mutex::default(),
             eviction: Mutex::new(ChosenEviction {

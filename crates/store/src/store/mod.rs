@@ -3,6 +3,7 @@
 //! Each thread works on the store through its own handle, a [`Worker`](crate::Worker).
 
 mod figures;
+mod leases;
 mod pools;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::arena::{Arena, BlockOwner, MappedMemory, Memory};
 use crate::engine::Engines;
 use crate::floors::FloorFigures;
 use crate::items::{BLOCKS_MAX, EvictionListener, Items};
+use crate::lent::LentBlocks;
 use crate::pages::PageStore;
 use crate::reclaim::capacity;
 use crate::settings::StoreSettings;
@@ -30,6 +32,7 @@ pub struct Store {
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) items: Items,
     pub(crate) pages: PageStore,
+    pub(crate) lent: LentBlocks,
     /// Whether tenants over their targets are brought down to them.
     pub(crate) shrinks: AtomicBool,
     /// The last second whose chores were done.
@@ -75,7 +78,9 @@ impl Store {
         let (arena, tenants) = (Arc::new(arena), Arc::new(Tenants::new(block_bytes)));
         let pages = PageStore::new(Arc::clone(&arena), Arc::clone(&tenants), &settings).ok()?;
         let items = Items::new(Arc::clone(&arena), Arc::clone(&tenants), index, &settings);
+        let lent = LentBlocks::new(Arc::clone(&arena), settings.pages.page_bytes);
         Some(Arc::new(Store {
+            lent,
             arena,
             tenants,
             items,

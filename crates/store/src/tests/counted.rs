@@ -14,7 +14,7 @@ pub(super) fn assert_counted(store: &Store) {
     let (mut found, mut owned) = (HashMap::new(), HashMap::<_, Vec<_>>::new());
     for (id, block) in arena.blocks() {
         let living: &mut LiveTotals = match block.owner() {
-            BlockOwner::None => continue,
+            BlockOwner::None | BlockOwner::Lent => continue,
             BlockOwner::Items(tenant) | BlockOwner::Pages(tenant, _) => {
                 found.entry(tenant).or_default()
             }

@@ -4,6 +4,7 @@ mod counted;
 mod floors;
 mod followed;
 mod hammer;
+mod lent;
 mod model;
 mod pages;
 mod release;

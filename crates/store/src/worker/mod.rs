@@ -1,7 +1,9 @@
 //! The handle through which a thread works on the store. `items` and `pages` hold its operations on items and pages.
 //! `saves` writes and reads a tenant's pages in a file.
 
+mod far;
 mod items;
+mod lent;
 mod pages;
 mod saves;
 
@@ -88,6 +90,7 @@ impl Worker {
             arena: &self.store.arena,
             tenants: &self.store.tenants,
             engines: self.store.engines(),
+            lent: &self.store.lent,
             thread: self,
             now,
         }

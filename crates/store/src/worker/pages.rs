@@ -200,7 +200,7 @@ impl Worker {
         }
     }
 
-    fn with_page_access<R>(
+    pub(super) fn with_page_access<R>(
         &self,
         tenant: TenantId,
         now: Second,

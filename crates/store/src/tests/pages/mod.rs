@@ -3,6 +3,9 @@
 
 mod adaptive;
 mod ahead;
+mod far;
+mod far_model;
+mod lender;
 mod looks;
 mod model;
 mod rules;
@@ -47,6 +50,16 @@ pub(super) fn store_of(
     shards: usize,
     page_bytes: usize,
 ) -> (Arc<Store>, Arc<FaultControls>) {
+    let pages = PageSettings {
+        page_bytes,
+        shards,
+        ..PageSettings::default()
+    };
+    store_with(blocks, pages)
+}
+
+/// A store of this many blocks, with pages as the settings say.
+pub(super) fn store_with(blocks: usize, pages: PageSettings) -> (Arc<Store>, Arc<FaultControls>) {
     let (heap, levers) = FakeMemory::new(blocks * BLOCK, BLOCK);
     let bytes = Bytes((blocks * BLOCK) as u64);
     let settings = StoreSettings {
@@ -55,11 +68,7 @@ pub(super) fn store_of(
         item_max: Bytes::mib(1),
         seed: 7,
         evicts: true,
-        pages: PageSettings {
-            page_bytes,
-            shards,
-            eviction: None,
-        },
+        pages,
     };
     let store = Store::over(Box::new(heap), BLOCK, settings).expect("memory for a test");
     (store, levers)

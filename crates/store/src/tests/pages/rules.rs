@@ -6,7 +6,7 @@
 //! - G6, a hint that is not given;
 //! - E5, because nothing is compressed;
 //! - the ancestors' bug B4, because delivering a page cannot fail here;
-//! - B7 and B9, because no page leaves its host yet.
+//! - B9, because an object's pages may lie with any lender.
 
 use std::sync::atomic::Ordering;
 

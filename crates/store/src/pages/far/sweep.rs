@@ -1,0 +1,256 @@
+//! Far blocks that go: dropped at once, swept later.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use sublet_types::{Second, TenantId};
+
+use super::blocks::{BlockFate, FarBlockId};
+use crate::frames::FarState;
+use crate::lending::{Borrowing, FarFrame, LeaseFigures, LeaseSlot, OpenLeaseError};
+use crate::pages::PageStore;
+use crate::pages::shard::Shard;
+use crate::tenants::Tenant;
+
+/// Blocks that one call of the chores sweeps, which takes less than a millisecond.
+const SWEPT_AT_ONCE: usize = 4;
+
+/// Of the borrowed blocks, this fraction is kept ready while tenants evict, by dropping the oldest.
+const READY_ONE_IN: u32 = 32;
+
+/// The most blocks that are kept ready: what a busy tenant fills in 20 ms.
+const READY_MAX: u32 = 32;
+
+/// Seconds after which a block that nobody read goes back to its lender.
+const UNREAD_SECS: u32 = 600;
+
+impl PageStore {
+    /// Adds blocks to a lease, or opens it with them.
+    ///
+    /// # Errors
+    ///
+    /// There is no such number, or no room for the blocks.
+    pub(crate) fn add_to_lease(
+        &self,
+        lease: LeaseSlot,
+        distance: u32,
+        indices: Range<u32>,
+    ) -> Result<(), OpenLeaseError> {
+        self.far.blocks.add(lease, distance, indices)?;
+        self.far.outbox().prepare(lease);
+        self.make_room_for_far_blocks();
+        Ok(())
+    }
+
+    fn make_room_for_far_blocks(&self) {
+        for tenant in self.tenants.iter() {
+            if let Some(tenant_pages) = self.existing_tenant_pages(tenant) {
+                tenant_pages.far.make_room(&self.far.blocks, tenant.id);
+            }
+        }
+    }
+
+    /// Ends a lease. No get finds a page of it from now on.
+    pub(crate) fn end_lease(&self, lease: LeaseSlot) {
+        self.far.blocks.end(lease);
+        self.take_from_lease(lease, |_| true, BlockFate::Gone);
+    }
+
+    /// Takes blocks from a lease that their lender has back already.
+    pub(crate) fn recall(&self, lease: LeaseSlot, indices: &Range<u32>) {
+        self.take_from_lease(lease, |index| indices.contains(&index), BlockFate::Gone);
+    }
+
+    fn take_from_lease(&self, lease: LeaseSlot, which: impl Fn(u32) -> bool, fate: BlockFate) {
+        let far = &self.far.blocks;
+        let drop_used = || {
+            for block in far.of_lease(lease) {
+                if which(far.get(block).index()) {
+                    self.drop_far_block(block, fate);
+                }
+            }
+        };
+        drop_used();
+        far.withdraw_ready(u32::MAX, fate, |of, index| of == lease && which(index));
+        // A tenant may have taken a ready block meanwhile.
+        drop_used();
+    }
+
+    /// Chooses blocks that go back to their lenders: ready ones first, then the oldest of the tenants that have most.
+    /// They are in [`take_returned`](PageStore::take_returned) when nothing leads to them any more.
+    pub(crate) fn return_far_blocks(&self, blocks: u32) {
+        let far = &self.far.blocks;
+        let mut left = blocks - far.withdraw_ready(blocks, BlockFate::Returned, |_, _| true);
+        while left > 0 && self.drop_oldest_far_block(BlockFate::Returned) {
+            left -= 1;
+        }
+    }
+
+    /// Blocks that go back to their lenders now, each with its lease and its index in it.
+    pub(crate) fn take_returned(&self) -> Vec<(LeaseSlot, u32)> {
+        self.far.blocks.take_returned()
+    }
+
+    /// What is known of a lease.
+    pub(crate) fn lease_figures(&self, lease: LeaseSlot) -> LeaseFigures {
+        LeaseFigures {
+            outbound: self.far.outbox().used(lease),
+            ..self.far.blocks.figures(lease)
+        }
+    }
+
+    /// Drops a far block with all that is in it. Returns whether it was somebody's.
+    fn drop_far_block(&self, block: FarBlockId, fate: BlockFate) -> bool {
+        let far = self.far.blocks.get(block);
+        let Some(tenant) = far.record.account().and_then(|id| self.tenants.get(id)) else {
+            far.raise_fate(fate);
+            return false;
+        };
+        let dropped = self.far.blocks.drop_of(tenant.id, block, fate);
+        if dropped {
+            self.tenant_pages(tenant).far.lost(block);
+        }
+        dropped
+    }
+
+    /// Drops the oldest far block of the tenant that has most for its weight. Returns whether there was one.
+    fn drop_oldest_far_block(&self, fate: BlockFate) -> bool {
+        let has_most = self.far_holders().max_by(|a, b| a.1.total_cmp(&b.1));
+        has_most.is_some_and(|(tenant, _)| self.drop_oldest_of(tenant, fate))
+    }
+
+    /// The tenants that have far blocks, with how many they have for their weight.
+    fn far_holders(&self) -> impl Iterator<Item = (&Tenant, f64)> {
+        self.tenants.iter().filter_map(|tenant| {
+            let held = self.existing_tenant_pages(tenant)?.far.held();
+            (held > 0).then(|| (tenant, f64::from(held) / f64::from(tenant.weight().0)))
+        })
+    }
+
+    fn drop_oldest_of(&self, tenant: &Tenant, fate: BlockFate) -> bool {
+        let far = &self.tenant_pages(tenant).far;
+        let oldest = far.oldest(&self.far.blocks, tenant.id);
+        oldest.is_some_and(|block| self.drop_far_block(block, fate))
+    }
+
+    /// Keeps blocks ready while tenants want some: the oldest go, before a put needs their frames. Returns whether a
+    /// tenant wanted one.
+    pub(crate) fn ready_far_blocks(&self) -> bool {
+        let far = &self.far.blocks;
+        if !far.are_there() {
+            return false;
+        }
+        let mut wanted = false;
+        for tenant in self.tenants.iter() {
+            if let Some(tenant_pages) = self.existing_tenant_pages(tenant)
+                && tenant_pages.far.was_wanting()
+            {
+                tenant_pages.far.make_room(far, tenant.id);
+                wanted = true;
+            }
+        }
+        let ready = (far.borrowed() / READY_ONE_IN).clamp(1, READY_MAX);
+        if wanted || far.took_some() {
+            let coming = far.ready() + far.unswept() as u32;
+            for _ in coming..ready {
+                if !self.drop_oldest_far_block(BlockFate::Ready) {
+                    break;
+                }
+            }
+        }
+        while self.sweep_some_far() && far.ready() < ready {}
+        wanted
+    }
+
+    /// Gives blocks back that nobody read for some minutes.
+    pub(crate) fn return_unread(&self, now: Second) {
+        for (tenant, _) in self.far_holders() {
+            let blocks = self
+                .tenant_pages(tenant)
+                .far
+                .all(&self.far.blocks, tenant.id);
+            for block in blocks {
+                let last = self.far.blocks.get(block).record.last_hit();
+                if now.0.saturating_sub(last.0) >= UNREAD_SECS {
+                    self.drop_far_block(block, BlockFate::Returned);
+                }
+            }
+        }
+    }
+
+    /// Sets whether a tenant's pages may go to lenders. If they may not, those that are there are forgotten.
+    pub(crate) fn set_borrowing(&self, tenant: &Tenant, borrowing: Borrowing) {
+        self.tenant_pages(tenant).far.set_borrowing(borrowing);
+        if borrowing == Borrowing::Forbidden {
+            self.drop_far_blocks_of(tenant);
+        }
+    }
+
+    /// Drops all far blocks of a tenant.
+    pub(in crate::pages) fn drop_far_blocks_of(&self, tenant: &Tenant) {
+        while self.drop_oldest_of(tenant, BlockFate::Ready) {}
+    }
+
+    /// Sweeps some of the dropped far blocks. Returns whether there are more that can be swept.
+    pub(crate) fn sweep_some_far(&self) -> bool {
+        let blocks = &self.far.blocks;
+        let mut swept = 0;
+        for _ in 0..blocks.unswept().min(SWEPT_AT_ONCE) {
+            let Some(block) = blocks.next_unswept() else {
+                break;
+            };
+            match self.sweep_far(block) {
+                true => swept += 1,
+                false => blocks.postpone(block),
+            }
+        }
+        swept > 0 && blocks.unswept() > 0
+    }
+
+    /// Removes what leads to the frames of a dropped far block. Returns false if the lender has yet to answer a write
+    /// into it. The caller holds no shard's lock.
+    fn sweep_far(&self, block: FarBlockId) -> bool {
+        let _sweeping = self.sweeping.lock();
+        let far = self.far.blocks.get(block);
+        let former = TenantId(far.record.former.load(Ordering::Relaxed));
+        let Some(tenant) = self.tenants.get(former) else {
+            return true;
+        };
+        // A thread that sends a page into the block does so under a shard's lock, and sees later that the block was
+        // dropped. So after this loop no page is sent there.
+        for shard in self.tenant_pages(tenant).shards() {
+            drop(shard.lock());
+        }
+        if far.in_flight.load(Ordering::Acquire) > 0 {
+            return false;
+        }
+        for frame in self.far.blocks.frames_of(block) {
+            self.sweep_far_frame(tenant, frame);
+        }
+        far.record.lose_all();
+        self.far.blocks.swept(block);
+        true
+    }
+
+    fn sweep_far_frame(&self, tenant: &Tenant, frame: FarFrame) {
+        let shards = self.tenant_pages(tenant).shards();
+        let facts = self.frames.far().get(frame);
+        let mut shard = shards[usize::from(facts.shard())].lock();
+        match self.frames.far().state(frame) {
+            FarState::Idle => {}
+            FarState::Free => shard.far_free.remove_row(self.frames.far(), frame.row()),
+            FarState::Away => self.forget_far_page(&mut shard, frame),
+            FarState::Outbound | FarState::Cancelled => {
+                debug_assert!(false, "no write into a block that is swept is under way");
+            }
+        }
+    }
+
+    /// Removes a page whose block was dropped from the directory.
+    fn forget_far_page(&self, shard: &mut Shard, frame: FarFrame) {
+        let key = self.frames.far().get(frame).key();
+        let object = self.seed.object(key.pool, key.object);
+        shard.remove(&self.frames, object, key);
+        self.frames.far().set_state(frame, FarState::Idle);
+    }
+}

@@ -1,0 +1,74 @@
+//! The leases of this host: blocks that lenders have lent to it, and blocks that it has lent.
+
+use std::ops::Range;
+
+use sublet_types::{LentBlock, TenantId};
+
+use super::Store;
+use crate::lending::{Borrowing, LeaseFigures, LeaseSlot, OpenLeaseError};
+use crate::reclaim::capacity;
+
+impl Store {
+    /// Adds blocks to a lease, or opens it with them. `distance` orders lenders: near ones are used first.
+    ///
+    /// # Errors
+    ///
+    /// There is no such number, the lease that had it still has blocks, or the store has no room for the blocks.
+    pub fn add_to_lease(
+        &self,
+        lease: LeaseSlot,
+        distance: u32,
+        indices: Range<u32>,
+    ) -> Result<(), OpenLeaseError> {
+        self.pages.add_to_lease(lease, distance, indices)
+    }
+
+    /// Ends a lease. When this returns, no get finds a page of it. Its number is free when it has no blocks left.
+    pub fn end_lease(&self, lease: LeaseSlot) {
+        self.pages.end_lease(lease);
+    }
+
+    /// Takes blocks from a lease that their lender took back. When this returns, no get finds a page of them.
+    pub fn recall(&self, lease: LeaseSlot, indices: &Range<u32>) {
+        self.pages.recall(lease, indices);
+    }
+
+    /// Chooses this many blocks that go back to their lenders, those that are missed least first.
+    pub fn return_far_blocks(&self, blocks: u32) {
+        self.pages.return_far_blocks(blocks);
+    }
+
+    /// Blocks that go back to their lenders now, each with its lease and its index. Nothing leads to them any more.
+    pub fn take_returned(&self) -> Vec<(LeaseSlot, u32)> {
+        self.pages.take_returned()
+    }
+
+    /// What is known of a lease.
+    pub fn lease_figures(&self, lease: LeaseSlot) -> LeaseFigures {
+        self.pages.lease_figures(lease)
+    }
+
+    /// The number of blocks that are lent.
+    pub fn lent(&self) -> u32 {
+        self.lent.len()
+    }
+
+    /// How many more blocks may be lent: what the arena may hold, less what is held, and less a block for each tenant.
+    pub fn lendable(&self) -> u32 {
+        let room = capacity(&self.arena, &self.engines()).blocks;
+        let held: u32 = self.tenants.present().map(|tenant| tenant.held() + 1).sum();
+        room.saturating_sub(held).saturating_sub(self.lent())
+    }
+
+    /// The blocks that were taken back since the last call, because the host or a tenant needed them.
+    pub fn take_taken_back(&self) -> Vec<LentBlock> {
+        self.lent.taken_back()
+    }
+
+    /// Sets whether a tenant's pages may go to lenders.
+    pub fn set_borrowing(&self, tenant: TenantId, borrowing: Borrowing) {
+        if let Some(tenant) = self.tenants.get(tenant) {
+            self.pages.set_borrowing(tenant, borrowing);
+        }
+    }
+}
