@@ -215,7 +215,7 @@ fn models() -> CheckStep {
         "--locked",
         "--target-dir",
         "target/loom",
-        "orders",
+        "orders::",
     ]);
     step("models", 150, vec![line.env("RUSTFLAGS", "--cfg loom")])
 }
