@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use sublet_store::{
-    GetOutcome, LeaseSlot, PageKey, PageSettings, PutOutcome, SealTag, SendOutcome, Spill, Store,
-    StoreSettings, Worker,
+    EvictAheadScope, GetOutcome, LeaseSlot, PageKey, PageSettings, PutOutcome, SealTag,
+    SendOutcome, Spill, Store, StoreSettings, Worker,
 };
 use sublet_types::{
     Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
@@ -182,9 +182,9 @@ fn pages_that_go_to_a_lender_and_back_allocate_nothing() {
         }
     };
     pass();
-    while worker.ready_far_blocks() {}
+    while worker.evict_ahead(EvictAheadScope::All, NOW) {}
     pass();
-    while worker.ready_far_blocks() {}
+    while worker.evict_ahead(EvictAheadScope::All, NOW) {}
     let before = fetched.get();
     let allocations = allocated(&mut pass);
     assert!(

@@ -1,6 +1,7 @@
 //! A table of words beside the blocks. It is zero until written, lies in huge pages, and is backed only where it was
 //! touched.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 
 use super::memory::{MappedMemory, Memory};
@@ -13,6 +14,9 @@ pub(crate) struct WordTable {
     memory: MappedMemory,
     rows: usize,
 }
+
+/// Bytes that the kernel takes back at least.
+const KERNEL_PAGE: usize = 4096;
 
 /// The alignment of the rows: a huge page.
 const ALIGN: usize = 2 << 20;
@@ -30,6 +34,17 @@ impl WordTable {
     /// Keeps the table off the host's swap.
     pub(crate) fn lock(&self) -> std::io::Result<()> {
         self.memory.lock()
+    }
+
+    /// Gives the memory of rows back, as far as they fill pages of the kernel. They are zero afterwards. Nobody uses them
+    /// meanwhile.
+    pub(crate) fn give_back(&self, rows: Range<u32>) {
+        let byte = |row: u32| row as usize * size_of::<[AtomicU32; ROW]>();
+        let first = byte(rows.start).next_multiple_of(KERNEL_PAGE);
+        let end = byte(rows.end) / KERNEL_PAGE * KERNEL_PAGE;
+        if first < end {
+            self.memory.release(first, end - first);
+        }
     }
 
     /// A row.

@@ -2,6 +2,7 @@
 //!
 //! A far frame belongs to one shard of one tenant, or to nobody, as a frame here does. Its record has the same fields.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::arena::WordTable;
@@ -71,6 +72,12 @@ impl FarFrames {
         })
     }
 
+    /// Gives the memory of frames back that nobody has. Their state is [`FarState::Idle`].
+    pub(crate) fn give_back(&self, frames: Range<u32>) {
+        self.records.give_back(frames.clone());
+        self.seals.give_back(frames);
+    }
+
     /// The record of a far frame.
     pub(crate) fn get(&self, frame: FarFrame) -> Frame<'_> {
         self.row(frame.row())
@@ -114,3 +121,32 @@ impl FarFrames {
 }
 
 const _: () = assert!(FarState::Free as u8 == QueueId::FREE.0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_are_given_back_are_idle_and_have_no_seal() {
+        let frames = FarFrames::reserve(1024).expect("addresses");
+        let seal = PageSeal {
+            tag: SealTag([7; 16]),
+            sequence: 9,
+        };
+        for frame in [0, 511, 512, 1023].map(FarFrame) {
+            frames.set_state(frame, FarState::Away);
+            frames.set_seal(frame, seal);
+        }
+        frames.give_back(512..1024);
+        for frame in [512, 1023].map(FarFrame) {
+            assert_eq!(frames.state(frame), FarState::Idle);
+            assert_eq!(frames.seal(frame), PageSeal::default());
+        }
+        for frame in [0, 511].map(FarFrame) {
+            assert_eq!(
+                (frames.state(frame), frames.seal(frame)),
+                (FarState::Away, seal)
+            );
+        }
+    }
+}

@@ -65,9 +65,8 @@ impl Worker {
         self.store().pages.settle(page, outcome);
     }
 
-    /// Keeps far blocks ready for tenants that fill them. Returns whether a tenant wanted one. Call it again after some
-    /// milliseconds then.
-    pub fn ready_far_blocks(&self) -> bool {
+    /// Keeps far blocks ready for tenants that fill them. Returns whether a tenant wanted one.
+    pub(crate) fn ready_far_blocks(&self) -> bool {
         self.pinned(|| self.store().pages.ready_far_blocks())
     }
 }

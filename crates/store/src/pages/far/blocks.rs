@@ -212,10 +212,10 @@ impl FarBlocks {
         1 << self.block_bits
     }
 
-    /// The frames of a block.
-    pub(super) fn frames_of(&self, block: FarBlockId) -> impl Iterator<Item = FarFrame> + use<> {
+    /// The numbers of a block's frames.
+    pub(super) fn rows_of(&self, block: FarBlockId) -> Range<u32> {
         let first = block.0 << self.block_bits;
-        (first..first + self.per_block()).map(FarFrame)
+        first..first + self.per_block()
     }
 
     /// Where a frame's page is at its lender.
@@ -319,39 +319,39 @@ impl FarBlocks {
         }
     }
 
-    /// Takes blocks that no tenant uses from their leases: at most so many, and only those that are asked for. Those of
-    /// far lenders go first. Returns how many went.
+    /// Takes blocks that no tenant uses, so that none uses them again: at most so many, and only those that are asked
+    /// for. Those of far lenders go first. The caller [vacates](FarBlocks::vacate) each.
     pub(super) fn withdraw_ready(
         &self,
         most: u32,
-        fate: BlockFate,
         which: impl Fn(LeaseSlot, u32) -> bool,
-    ) -> u32 {
+    ) -> Vec<FarBlockId> {
         let mut guard = self.lists.lock();
         let lists = &mut *guard;
         let mut order: Vec<usize> = (0..lists.leases.len()).collect();
         order.retain(|lease| !lists.leases[*lease].ready.is_empty());
         order.sort_by_key(|lease| std::cmp::Reverse(lists.leases[*lease].distance));
-        let mut withdrawn = 0;
+        let mut withdrawn = Vec::new();
         for number in order {
             let lease = LeaseSlot(number as u16);
-            let mut ready = std::mem::take(&mut lists.leases[number].ready);
-            ready.retain(|block| {
-                let goes = withdrawn < most && which(lease, self.get(*block).index());
+            lists.leases[number].ready.retain(|block| {
+                let is_room = withdrawn.len() < most as usize;
+                let goes = is_room && which(lease, self.get(*block).index());
                 if goes {
-                    withdrawn += 1;
-                    self.vacate(lists, *block, fate);
+                    withdrawn.push(*block);
                 }
                 !goes
             });
-            lists.leases[number].ready = ready;
         }
-        self.ready.fetch_sub(withdrawn, Ordering::Relaxed);
+        self.ready
+            .fetch_sub(withdrawn.len() as u32, Ordering::Relaxed);
         withdrawn
     }
 
-    /// Takes a block that no tenant uses from its lease.
-    fn vacate(&self, lists: &mut BlockLists, block: FarBlockId, fate: BlockFate) {
+    /// Takes a block from its lease that no tenant uses and that is in no list of ready or dropped ones.
+    pub(super) fn vacate(&self, block: FarBlockId, fate: BlockFate) {
+        let mut guard = self.lists.lock();
+        let lists = &mut *guard;
         let far = self.get(block);
         let (lease, index) = (far.lease(), far.index());
         let of_lease = &mut lists.leases[usize::from(lease.0)];
@@ -390,19 +390,19 @@ impl FarBlocks {
         self.lists.lock().unswept.len()
     }
 
-    /// Ends the sweep of a block: nothing leads to its frames any more.
-    pub(super) fn swept(&self, block: FarBlockId) {
+    /// Ends the sweep of a block: nothing leads to its frames any more. Returns what becomes of it. If it is not
+    /// [`BlockFate::Ready`], the caller [vacates](FarBlocks::vacate) it.
+    pub(super) fn end_sweep(&self, block: FarBlockId) -> BlockFate {
         let far = self.get(block);
-        let mut guard = self.lists.lock();
+        let mut lists = self.lists.lock();
         far.record.disown();
         far.record.unswept.store(false, Ordering::Release);
-        match far.fate() {
-            BlockFate::Ready => {
-                guard.leases[usize::from(far.lease().0)].ready.push(block);
-                self.ready.fetch_add(1, Ordering::Relaxed);
-            }
-            fate => self.vacate(&mut guard, block, fate),
+        let fate = far.fate();
+        if fate == BlockFate::Ready {
+            lists.leases[usize::from(far.lease().0)].ready.push(block);
+            self.ready.fetch_add(1, Ordering::Relaxed);
         }
+        fate
     }
 
     /// Blocks that their lenders get back, which no request names any more.

@@ -71,7 +71,10 @@ impl PageStore {
             }
         };
         drop_used();
-        far.withdraw_ready(u32::MAX, fate, |of, index| of == lease && which(index));
+        let ready = far.withdraw_ready(u32::MAX, |of, index| of == lease && which(index));
+        ready
+            .iter()
+            .for_each(|block| self.vacate_far_block(*block, fate));
         // A tenant may have taken a ready block meanwhile.
         drop_used();
     }
@@ -80,7 +83,11 @@ impl PageStore {
     /// They are in [`take_returned`](PageStore::take_returned) when nothing leads to them any more.
     pub(crate) fn return_far_blocks(&self, blocks: u32) {
         let far = &self.far.blocks;
-        let mut left = blocks - far.withdraw_ready(blocks, BlockFate::Returned, |_, _| true);
+        let ready = far.withdraw_ready(blocks, |_, _| true);
+        let mut left = blocks - ready.len() as u32;
+        ready
+            .iter()
+            .for_each(|block| self.vacate_far_block(*block, BlockFate::Returned));
         while left > 0 && self.drop_oldest_far_block(BlockFate::Returned) {
             left -= 1;
         }
@@ -224,12 +231,21 @@ impl PageStore {
         if far.in_flight.load(Ordering::Acquire) > 0 {
             return false;
         }
-        for frame in self.far.blocks.frames_of(block) {
+        for frame in self.far.blocks.rows_of(block).map(FarFrame) {
             self.sweep_far_frame(tenant, frame);
         }
         far.record.lose_all();
-        self.far.blocks.swept(block);
+        match self.far.blocks.end_sweep(block) {
+            BlockFate::Ready => {}
+            fate => self.vacate_far_block(block, fate),
+        }
         true
+    }
+
+    /// Takes a block from its lease, and gives the memory of its records back (P8). Nothing leads to its frames.
+    fn vacate_far_block(&self, block: FarBlockId, fate: BlockFate) {
+        self.frames.far().give_back(self.far.blocks.rows_of(block));
+        self.far.blocks.vacate(block, fate);
     }
 
     fn sweep_far_frame(&self, tenant: &Tenant, frame: FarFrame) {

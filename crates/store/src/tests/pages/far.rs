@@ -448,3 +448,55 @@ fn the_only_page_of_an_extent_may_leave_for_its_neighbour() {
     };
     assert!((0..2 * ROOM).any(left_for_its_neighbour));
 }
+
+/// A block that nobody read for ten minutes goes back to its lender.
+#[test]
+fn blocks_that_nobody_reads_go_back() {
+    let mut fixture = Fixture::new(KEEPING, 4);
+    fixture.fill(ROOM + 40);
+    let (read, _) = fixture.away(ROOM);
+    let worker = &fixture.client.worker;
+    let soon = Second(NOW.0 + 599);
+    while worker.upkeep(soon) {}
+    assert_eq!(fixture.store().take_returned(), []);
+    let key = fixture.client.key(1, read);
+    let GetOutcome::Away(ticket) = worker.get_page(fixture.client.tenant, key, soon, |_| {}) else {
+        panic!("still at the lender");
+    };
+    let page = fixture
+        .lender
+        .fetch(&ticket, FetchAnswer::Honest)
+        .expect("there");
+    worker.arrived(fixture.client.tenant, key, &ticket, &page, soon, |_| {});
+    // They are dropped in one second, and swept by the next.
+    for second in [600, 601] {
+        while worker.upkeep(Second(NOW.0 + second)) {}
+    }
+    let returned = fixture.store().take_returned();
+    assert!(returned.len() >= 2, "{returned:?}");
+    let is_read = |back: &(LeaseSlot, u32)| back.1 == ticket.address.index;
+    assert!(!returned.iter().any(is_read), "it was read: {returned:?}");
+}
+
+/// Two tenants that both fill far memory share it by their weights.
+#[test]
+fn far_memory_is_shared_by_weight() {
+    let (store, _) = store_with(9, settings(16));
+    let clients = [("ann", 100), ("ben", 300)].map(|(name, weight)| {
+        let tenant = tenant(&store, name, weight);
+        PoolClient::new(&store, tenant, KEEPING)
+    });
+    let mut lender = FakeLender::new();
+    assert!(lender.lend(&store, LEASE, 16));
+    for index in 0..4000 {
+        for client in &clients {
+            assert!(client.put(1, index, index.into()).is_stored());
+        }
+        lender.settle_all(&clients[0].worker, LEASE);
+        clients[0].worker.ready_far_blocks();
+    }
+    let [ann, ben] = clients.map(|client| client.figures().at_lenders.0);
+    assert!(ann + ben > 10 * 16, "{ann} {ben}");
+    let share = ben as f64 / (ann + ben) as f64;
+    assert!((0.65..0.85).contains(&share), "{ann} {ben}");
+}
