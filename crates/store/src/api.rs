@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::lending::AwayTicket;
+use crate::lending::{AwayTicket, Borrowing};
 
 use sublet_types::{
     Bytes, EvictionKind, Expiry, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode,
@@ -448,6 +448,8 @@ pub struct TenantFigures {
     pub eviction: EvictionKind,
     /// The eviction that its ephemeral pages have. This is never [`EvictionKind::Auto`].
     pub ruling_eviction: EvictionKind,
+    /// Whether its pages may go to lenders.
+    pub borrowing: Borrowing,
     /// Whether its new pages are refused.
     pub is_frozen: bool,
     /// Bytes that it gave up for other tenants' puts, since the start.

@@ -81,6 +81,22 @@ pub enum Borrowing {
     Forbidden,
 }
 
+impl Borrowing {
+    /// Returns whether the tenant's pages may go to lenders.
+    pub fn is_allowed(self) -> bool {
+        self == Borrowing::Allowed
+    }
+}
+
+impl From<bool> for Borrowing {
+    fn from(is_allowed: bool) -> Borrowing {
+        match is_allowed {
+            true => Borrowing::Allowed,
+            false => Borrowing::Forbidden,
+        }
+    }
+}
+
 /// What the store knows of one lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseFigures {

@@ -2,10 +2,12 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sublet_host::admin::check_files;
 use sublet_host::config;
 use sublet_host::tenants::{ServiceError, unusable_files};
+use sublet_tls::peer::{DefaultTimeProvider, PeerCredentials};
 
 use crate::exit::Exit;
 use crate::formatting::format_count;
@@ -50,6 +52,10 @@ fn check(file: &Path) -> Exit {
         .collect::<Vec<_>>();
     let admin = config.admin.tcp.as_ref().map_or(Ok(()), check_files);
     unusable.extend(admin.err().map(|error| error.to_string()));
+    let clock = Arc::new(DefaultTimeProvider);
+    let peers = config.peers.tls.as_ref();
+    let peers = peers.and_then(|tls| PeerCredentials::load(tls, clock).err());
+    unusable.extend(peers.map(|error| error.to_string()));
     if !unusable.is_empty() {
         return Exit::usage(unusable.join("\n"));
     }

@@ -21,6 +21,9 @@ pub(crate) struct GrantOptions {
     /// Evict its pages in this order when another page needs the frame; its items have an order of their own
     #[arg(long, value_name = "NAME", value_parser = evictions())]
     pub(crate) eviction: Option<EvictionKind>,
+    /// Let its evicted pages lie in memory that the host borrows (true unless said otherwise)
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) borrow: Option<bool>,
 }
 
 /// Parses the name of an eviction.
@@ -52,8 +55,12 @@ pub(crate) fn grants_line(tenant: &TenantStatus) -> String {
         true => "; frozen: new pages are refused",
         false => "",
     };
+    let borrow = match tenant.borrow {
+        Some(false) => ", borrow false",
+        Some(true) | None => "",
+    };
     format!(
-        "{}: weight {}, floor {}, ceiling {}{}{frozen}\n",
+        "{}: weight {}, floor {}, ceiling {}{}{borrow}{frozen}\n",
         tenant.name,
         tenant.weight.0,
         or_none(tenant.floor),

@@ -78,7 +78,7 @@ struct AddTenantArgs {
 }
 
 #[derive(clap::Args)]
-#[group(id = "what", required = true, multiple = true, args = ["weight", "floor", "ceiling", "eviction"])]
+#[group(id = "what", required = true, multiple = true, args = ["weight", "floor", "ceiling", "eviction", "borrow"])]
 struct SetTenantArgs {
     /// Change this tenant
     name: TenantName,
@@ -150,6 +150,7 @@ impl SetTenantArgs {
             floor: self.grants.floor,
             ceiling: self.grants.ceiling,
             eviction: self.grants.eviction,
+            borrow: self.grants.borrow,
             lasts: self.lifetime.lasts(),
         }
     }
@@ -163,6 +164,7 @@ impl AddTenantArgs {
             floor: self.grants.floor,
             ceiling: self.grants.ceiling,
             eviction: self.grants.eviction,
+            borrow: self.grants.borrow,
             lasts: self.lifetime.lasts(),
         }
     }

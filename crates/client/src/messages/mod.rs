@@ -193,6 +193,9 @@ pub struct TenantStatus {
     /// If `eviction` is `auto`, which eviction it comes to. Empty from a daemon that does not say.
     #[serde(default)]
     pub ruling_eviction: String,
+    /// Whether the tenant's pages may lie in memory that the host borrows. Nothing from a daemon that does not say.
+    #[serde(default)]
+    pub borrow: Option<bool>,
     /// Where the tenant is served.
     pub listen: Vec<String>,
     /// Bytes of the blocks that the tenant owns.
@@ -307,6 +310,9 @@ pub struct AddTenant {
     /// Which of the tenant's pages goes when another needs the frame. Items have an order of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<EvictionKind>,
+    /// Whether the tenant's pages may lie in memory that the host borrows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub borrow: Option<bool>,
     /// Whether the tenant survives a restart.
     #[serde(default)]
     pub lasts: ChangeLifetime,
@@ -337,6 +343,9 @@ pub struct ChangeTenant {
     /// Which of the tenant's pages goes when another needs the frame. Items have an order of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<EvictionKind>,
+    /// Whether the tenant's pages may lie in memory that the host borrows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub borrow: Option<bool>,
     /// Whether the change survives a restart.
     #[serde(default)]
     pub lasts: ChangeLifetime,

@@ -20,6 +20,8 @@ pub struct TenantChange {
     pub ceiling: Option<Option<Bytes>>,
     /// How it chooses the page to evict.
     pub eviction: Option<EvictionKind>,
+    /// Whether its pages may go to lenders.
+    pub borrow: Option<bool>,
     /// Its listeners.
     pub listen: Option<Vec<ListenAddress>>,
 }
@@ -32,6 +34,7 @@ impl TenantChange {
         self.floor = other.floor.or(self.floor);
         self.ceiling = other.ceiling.or(self.ceiling);
         self.eviction = other.eviction.or(self.eviction);
+        self.borrow = other.borrow.or(self.borrow);
         self.listen = other.listen.clone().or_else(|| self.listen.take());
     }
 
@@ -51,6 +54,7 @@ impl TenantChange {
             ("floor", self.floor.map(amount)),
             ("ceiling", self.ceiling.map(amount)),
             ("eviction", self.eviction.map(|kind| format!("\"{kind}\""))),
+            ("borrow", self.borrow.map(|borrow| borrow.to_string())),
             ("listen", self.listen.as_ref().map(places)),
         ];
         let _ = write!(text, "\n[tenants.\"{name}\"]\n");

@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use sublet_store::{ARENA_MIN, SHARERS_MAX, TENANTS_MAX};
-use sublet_types::{BelowBlock, Bytes, DiskName, DiskNameError, TenantNameError, UnreadVersion};
+use sublet_types::{
+    BelowBlock, Bytes, DiskName, DiskNameError, NodeName, TenantNameError, UnreadVersion,
+};
 
 use super::bounds::DISKS_MAX;
 use super::raw_value::ValueError;
@@ -265,6 +267,42 @@ pub enum FaultKind {
         /// The first.
         first: SourceLocation,
     },
+    /// Lending is set, and there is nobody to lend to or to borrow from.
+    #[error(
+        "`{0}` means nothing without [peers]; name this host, its certificate and the members there, or leave this out"
+    )]
+    NoPeers(String),
+    /// A host lends, and no borrower can reach it.
+    #[error(
+        "borrowers cannot reach this host; give it `listen = \"tcp:10.0.0.1:7171\"` in [peers], or lend nothing with `max = 0` in [lend]"
+    )]
+    NoPeerListener,
+    /// A host that is its own peer.
+    #[error("`{key}`: {node} is this host's own name; take it out of the list")]
+    OwnMember {
+        /// The key.
+        key: String,
+        /// The name.
+        node: NodeName,
+    },
+    /// Two members of one name.
+    #[error("`{key}`: {node} is named twice; a node has one address")]
+    MemberTwice {
+        /// The key.
+        key: String,
+        /// The name.
+        node: NodeName,
+    },
+    /// A member that is not named.
+    #[error("`{key}`: no member is called {node}; {}", member_hint(.nearest.as_deref()))]
+    NoMember {
+        /// The key.
+        key: String,
+        /// The name that the key has.
+        node: NodeName,
+        /// The nearest member's name.
+        nearest: Option<String>,
+    },
     /// No such policy, or no such knobs of it.
     #[error("`{key}`: {wrong}")]
     Policy {
@@ -283,6 +321,13 @@ fn hint(nearest: &Option<&'static str>, home: &Option<&'static str>) -> String {
         (Some(home), _) => format!("; it belongs in [{home}]"),
         (None, Some(nearest)) => format!("; did you mean `{nearest}`?"),
         (None, None) => "; `sublet config default` shows all there is".to_owned(),
+    }
+}
+
+fn member_hint(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean {nearest}?"),
+        None => "add it to `peers.members`".to_owned(),
     }
 }
 

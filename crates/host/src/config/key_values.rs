@@ -13,8 +13,10 @@ impl Config {
         let daemon = self.daemon.shown().chain(self.arena.shown());
         let daemon = daemon.chain(self.admin.shown()).chain(self.policy.shown());
         let daemon = daemon.chain(self.disk.shown()).chain(self.metrics.shown());
+        let lending = self.peers.shown().chain(self.lend.shown());
+        let lending = lending.chain(self.borrow.shown());
         let tenants = self.tenants.iter().flat_map(|tenant| tenant.shown());
-        daemon.chain(tenants).collect()
+        daemon.chain(lending).chain(tenants).collect()
     }
 }
 

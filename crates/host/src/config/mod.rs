@@ -7,9 +7,12 @@ mod faults;
 mod file;
 mod key_values;
 mod knobs;
+mod lending;
+mod lending_values;
 mod listen;
 mod live_changes;
 mod load;
+mod member;
 mod nearest;
 mod persist_error;
 mod raw_value;
@@ -29,14 +32,15 @@ pub use faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 pub use file::LoadError;
 pub(crate) use key_values::disk_key_values;
 pub use knobs::{
-    AdminConfig, AdminTcp, ArenaConfig, DAEMON_KNOBS, DISK_KNOBS, DaemonConfig, DiskConfig, Knob,
-    KnobArgument, LogFormat, MetricsConfig, PolicyConfig, RETIRED_KNOBS, RetiredKnob,
-    SharedPoolConfig, TENANT_KNOBS, TenantConfig, TlsFiles, WrittenDisk, WrittenTables,
-    WrittenTenant,
+    AdminConfig, AdminTcp, ArenaConfig, BorrowConfig, DAEMON_KNOBS, DISK_KNOBS, DaemonConfig,
+    DiskConfig, Knob, KnobArgument, LENDING_KNOBS, LendConfig, LogFormat, MetricsConfig,
+    PeersConfig, PolicyConfig, RETIRED_KNOBS, RetiredKnob, SharedPoolConfig, TENANT_KNOBS,
+    TenantConfig, TlsFiles, WrittenDisk, WrittenLending, WrittenTables, WrittenTenant,
 };
 pub use listen::{ListenAddress, ListenAddressError};
 pub use live_changes::LiveChanges;
 pub use load::{CliFlag, LoadedConfig, check, load};
+pub use member::{PeerMember, PeerMemberError};
 pub use nearest::nearest;
 pub use persist_error::PersistError;
 pub use raw_value::{RawValue, ValueError};

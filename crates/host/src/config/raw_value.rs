@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sublet_lend::node::PEERS_MAX;
+use sublet_tls::peer::{DENIED_MAX, FingerprintError};
 use sublet_types::{
-    Bytes, DiskListen, DiskListenError, EvictionKind, EvictionKindError, PAGE_BYTES,
-    ParseBytesError, SharedName, SharedNameError, SlowBacking, SlowBackingError, TenantName,
-    TenantNameError,
+    Bytes, ClusterNameError, DiskListen, DiskListenError, EvictionKind, EvictionKindError,
+    NodeNameError, PAGE_BYTES, ParseBytesError, SharedName, SharedNameError, SlowBacking,
+    SlowBackingError, TenantName, TenantNameError,
 };
 use toml::de::DeValue;
 
 use super::listen::{ListenAddress, ListenAddressError};
+use super::member::PeerMemberError;
 use super::nearest::nearest;
 
 /// A value as it was written. On the command line everything is text.
@@ -58,6 +61,17 @@ pub enum ValueError {
         /// The most that fits.
         highest: Bytes,
     },
+    /// It is not a percentage.
+    #[error("{0:?} is no percentage; write a whole number and %, such as \"50%\"")]
+    Percent(String),
+    /// It is a percentage outside the range.
+    #[error("must be {lowest}% to {highest}%")]
+    PercentRange {
+        /// The least that fits.
+        lowest: u64,
+        /// The most that fits.
+        highest: u64,
+    },
     /// It is not one of the words.
     #[error("{got:?} is none of {}{}", all.join(", "), .nearest.map(|n| format!("; did you mean {n:?}?")).unwrap_or_default())]
     Choice {
@@ -101,6 +115,27 @@ pub enum ValueError {
     /// It is not a user's number.
     #[error("{0:?} is not a user's number; `id -u NAME` prints it")]
     Uid(String),
+    /// It is not a node's name.
+    #[error("{0}")]
+    Node(#[from] NodeNameError),
+    /// It is not a cluster's name.
+    #[error("{0}")]
+    Cluster(#[from] ClusterNameError),
+    /// It is not a member of a cluster.
+    #[error("{0}")]
+    Member(#[from] PeerMemberError),
+    /// It lists more members than a node has peers.
+    #[error("lists more than {PEERS_MAX} members")]
+    TooManyMembers,
+    /// It names nobody who may borrow.
+    #[error("names nobody; to lend nothing, write `max = 0` instead")]
+    NoBorrower,
+    /// It is not a certificate's fingerprint.
+    #[error("{0}")]
+    Fingerprint(#[from] FingerprintError),
+    /// It lists more fingerprints than a node refuses.
+    #[error("lists more than {DENIED_MAX} fingerprints; leave out certificates that have expired")]
+    TooManyFingerprints,
     /// It is empty.
     #[error("is empty")]
     Empty,
@@ -225,6 +260,35 @@ impl RawValue {
             true => Ok(amount),
             false => Err(ValueError::AmountRange { lowest, highest }),
         }
+    }
+
+    /// An amount from `lowest` to `highest`, or `word` for its absence.
+    pub(crate) fn amount_in_or(
+        &self,
+        word: &str,
+        lowest: Bytes,
+        highest: Bytes,
+    ) -> Result<Option<Bytes>, ValueError> {
+        match self {
+            RawValue::Text(text) if text == word => Ok(None),
+            _ => self.amount_in(lowest, highest).map(Some),
+        }
+    }
+
+    /// A percentage from `lowest` to `highest`, as a whole number and `%`.
+    pub(crate) fn percent(&self, lowest: u64, highest: u64) -> Result<u64, ValueError> {
+        let text = match self {
+            RawValue::Text(text) => text.clone(),
+            RawValue::Number(number) => number.to_string(),
+            _ => return self.wrong_kind("a percentage such as \"50%\""),
+        };
+        let number = text.trim().strip_suffix('%').map(str::trim_end);
+        let number = number.and_then(|number| number.parse::<i64>().ok());
+        let number = number.ok_or(ValueError::Percent(text))?;
+        u64::try_from(number)
+            .ok()
+            .filter(|percent| (lowest..=highest).contains(percent))
+            .ok_or(ValueError::PercentRange { lowest, highest })
     }
 
     /// A number from `lowest` to `highest`.

@@ -11,8 +11,8 @@ use super::bounds::DISKS_MAX;
 use super::changes::{PolicyChange, TenantChange};
 use super::faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 use super::knobs::{
-    DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, RetiredKnob, TABLES, TENANT_KNOBS, WrittenDisk,
-    WrittenTenant,
+    DAEMON_KNOBS, DISK_KNOBS, Knob, LENDING_KNOBS, LENDING_TABLES, RETIRED_KNOBS, RetiredKnob,
+    TABLES, TENANT_KNOBS, WrittenDisk, WrittenTenant,
 };
 use super::listen::ListenAddress;
 use super::nearest::nearest;
@@ -24,6 +24,7 @@ impl WrittenConfig {
     pub fn defaults() -> WrittenConfig {
         let mut written = WrittenConfig::default();
         set_defaults(DAEMON_KNOBS, &mut written.tables);
+        set_defaults(LENDING_KNOBS, &mut written.lending);
         written
     }
 
@@ -115,6 +116,7 @@ impl WrittenConfig {
                 floor: said("floor").then_some(tenant.floor),
                 ceiling: said("ceiling").then_some(tenant.ceiling),
                 eviction: said("eviction").then_some(tenant.eviction),
+                borrow: said("borrow").then_some(tenant.borrow),
                 listen: said("listen").then(|| tenant.listen.clone()),
             };
             (name.clone(), change)
@@ -223,7 +225,11 @@ impl WrittenConfig {
                     self.record_locations(page, table, keys);
                     page.read_keys(DAEMON_KNOBS, &mut self.tables, table, keys, faults);
                 }
-                (table, _) if TABLES.contains(&table) || FOLDERS.contains(&table) => {
+                (table, DeValue::Table(keys)) if LENDING_TABLES.contains(&table) => {
+                    self.record_locations(page, table, keys);
+                    page.read_keys(LENDING_KNOBS, &mut self.lending, table, keys, faults);
+                }
+                (table, _) if tables().any(|known| known == table) => {
                     faults.push(place.fault(FaultKind::NoTable(table.to_owned())));
                 }
                 (table, _) => faults.push(place.fault(unknown_table(table))),
@@ -426,8 +432,14 @@ impl SourceFile<'_> {
     }
 }
 
+/// Every table of a file.
+fn tables() -> impl Iterator<Item = &'static str> {
+    let daemon = TABLES.iter().chain(LENDING_TABLES).copied();
+    daemon.chain(FOLDERS)
+}
+
 fn unknown_table(table: &str) -> FaultKind {
-    let nearest = nearest(table, TABLES.iter().copied().chain(FOLDERS));
+    let nearest = nearest(table, tables());
     FaultKind::UnknownTable {
         name: table.to_owned(),
         nearest,
@@ -480,5 +492,6 @@ fn knobs() -> impl Iterator<Item = (&'static str, &'static str)> {
     let daemon = DAEMON_KNOBS.iter().map(|knob| (knob.name, knob.table));
     let tenant = TENANT_KNOBS.iter().map(|knob| (knob.name, knob.table));
     let disk = DISK_KNOBS.iter().map(|knob| (knob.name, knob.table));
-    daemon.chain(tenant).chain(disk)
+    let lending = LENDING_KNOBS.iter().map(|knob| (knob.name, knob.table));
+    daemon.chain(tenant).chain(disk).chain(lending)
 }

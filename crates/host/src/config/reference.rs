@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS};
+use super::knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, LENDING_KNOBS, TENANT_KNOBS};
 
 /// One line of the table, whatever it sets.
 struct KnobRow {
@@ -44,6 +44,7 @@ fn rows() -> Vec<KnobRow> {
     DAEMON_KNOBS
         .iter()
         .map(row)
+        .chain(LENDING_KNOBS.iter().map(row))
         .chain(TENANT_KNOBS.iter().map(row))
         .chain(DISK_KNOBS.iter().map(row))
         .collect()

@@ -7,8 +7,8 @@ use sublet_types::{Bytes, DiskSettings, TenantName};
 
 use super::faults::{ConfigFault, ConfigFaults, FaultKind};
 use super::knobs::{
-    AdminConfig, ArenaConfig, DaemonConfig, DiskConfig, MetricsConfig, PolicyConfig, TenantConfig,
-    WrittenTenant,
+    AdminConfig, ArenaConfig, BorrowConfig, DaemonConfig, DiskConfig, LendConfig, MetricsConfig,
+    PeersConfig, PolicyConfig, TenantConfig, WrittenTenant,
 };
 use super::listen::ListenAddress;
 use super::written::WrittenConfig;
@@ -26,6 +26,12 @@ pub struct Config {
     pub policy: PolicyConfig,
     /// Where Prometheus reads.
     pub metrics: MetricsConfig,
+    /// Who this host is among its peers, and who they are.
+    pub peers: PeersConfig,
+    /// What peers may borrow here.
+    pub lend: LendConfig,
+    /// What is borrowed from peers.
+    pub borrow: BorrowConfig,
     /// The tenants.
     pub tenants: Vec<TenantConfig>,
     /// What all disks share.
@@ -40,6 +46,7 @@ impl WrittenConfig {
         let mut faults = Vec::new();
         self.arena_faults(&mut faults);
         self.admin_faults(&mut faults);
+        self.lending_faults(&mut faults);
         let tables = &self.tables;
         let policy = tables.policy.meaning();
         self.policy_faults(&policy, &mut faults);
@@ -52,13 +59,16 @@ impl WrittenConfig {
             admin: tables.admin.meaning(),
             policy,
             metrics: tables.metrics.meaning(),
+            peers: self.lending.peers.meaning(),
+            lend: self.lending.lend.meaning(),
+            borrow: self.lending.borrow.meaning(),
             tenants,
             disk: tables.disk.meaning(),
             disks,
         })
     }
 
-    fn fault(&self, key: &str, wrong: impl FnOnce(String) -> FaultKind) -> ConfigFault {
+    pub(super) fn fault(&self, key: &str, wrong: impl FnOnce(String) -> FaultKind) -> ConfigFault {
         self.location(key).fault(wrong(key.to_owned()))
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sublet_types::{DiskName, TenantName};
 
 use super::faults::SourceLocation;
-use super::knobs::{WrittenDisk, WrittenTables, WrittenTenant};
+use super::knobs::{WrittenDisk, WrittenLending, WrittenTables, WrittenTenant};
 
 /// Everything that was set, over the defaults of the table.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub struct WrittenConfig {
     pub(super) passed_over: Vec<String>,
     /// The daemon's tables.
     pub(super) tables: WrittenTables,
+    /// The tables of lending.
+    pub(super) lending: WrittenLending,
     pub(super) disks: BTreeMap<DiskName, WrittenDisk>,
     pub(super) tenants: BTreeMap<TenantName, WrittenTenant>,
     /// Where each value was set.

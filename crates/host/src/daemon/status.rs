@@ -9,7 +9,7 @@ use sublet_client::messages::{
 };
 use sublet_policy::eviction_tracker::EvictionStats;
 use sublet_policy::headroom::{ArenaBound, ArenaDecision};
-use sublet_store::TenantFigures;
+use sublet_store::{Borrowing, TenantFigures};
 use sublet_types::{Bytes, EvictionKind, Pages, TenantName, TenantSettings, Weight};
 
 use super::Daemon;
@@ -63,7 +63,8 @@ impl Daemon {
         let mut settings = self.config.key_values();
         let store = &self.backend.store;
         for (id, granted) in store.all_settings() {
-            settings.extend(tenant_settings(&granted, store.eviction(id)));
+            let (eviction, borrowing) = (store.eviction(id), store.borrowing(id));
+            settings.extend(tenant_settings(&granted, eviction, borrowing));
         }
         settings.extend(self.disk_settings());
         let folders = self.disk_folders().folders;
@@ -157,6 +158,7 @@ impl Daemon {
             ceiling: figures.settings.ceiling,
             eviction: figures.eviction.to_string(),
             ruling_eviction: figures.ruling_eviction.to_string(),
+            borrow: Some(figures.borrowing.is_allowed()),
             listen: service.map_or(Vec::new(), |service| service.listen.clone()),
             held: figures.held,
             used: figures.used + figures.pages.used.bytes(),
@@ -216,18 +218,20 @@ impl Daemon {
         let written: BTreeMap<_, _> = written.map(|t| (&t.settings.name, t)).collect();
         let mut all = removed_tenants(&live, tenants);
         for now in tenants {
-            let (eviction, now) = (now.eviction, &now.settings);
+            let (eviction, borrowing, now) = (now.eviction, now.borrowing, &now.settings);
             let config = written.get(&now.name).copied();
             if config.is_none() {
                 all.extend(self.added_tenant(&live, &now.name));
             }
-            let (config, written) = config.map_or_else(
-                || (unconfigured_tenant(&now.name), EvictionKind::default()),
-                |tenant| (tenant.settings.clone(), tenant.eviction),
+            let config = config.map_or_else(
+                || {
+                    let settings = unconfigured_tenant(&now.name);
+                    tenant_settings(&settings, EvictionKind::default(), Borrowing::Allowed)
+                },
+                |said| tenant_settings(&said.settings, said.eviction, said.borrowing),
             );
-            let config = tenant_settings(&config, written);
             let kept = persisted_settings(&now.name, &live.change(&now.name));
-            for (key, now) in tenant_settings(now, eviction) {
+            for (key, now) in tenant_settings(now, eviction, borrowing) {
                 let config = config.get(&key).cloned().unwrap_or_default();
                 if config != now {
                     all.push(ConfigDifference {
@@ -303,13 +307,18 @@ fn amount_or_none(amount: Option<Bytes>) -> String {
     amount.map_or("none".to_owned(), |amount| amount.to_string())
 }
 
-fn tenant_settings(settings: &TenantSettings, eviction: EvictionKind) -> BTreeMap<String, String> {
+fn tenant_settings(
+    settings: &TenantSettings,
+    eviction: EvictionKind,
+    borrowing: Borrowing,
+) -> BTreeMap<String, String> {
     let change = TenantChange {
         added: false,
         weight: Some(settings.weight),
         floor: Some(settings.floor),
         ceiling: Some(settings.ceiling),
         eviction: Some(eviction),
+        borrow: Some(borrowing.is_allowed()),
         listen: None,
     };
     persisted_settings(&settings.name, &change)
@@ -321,6 +330,7 @@ fn persisted_settings(name: &TenantName, change: &TenantChange) -> BTreeMap<Stri
         ("floor", change.floor.map(amount_or_none)),
         ("ceiling", change.ceiling.map(amount_or_none)),
         ("eviction", change.eviction.map(|kind| kind.to_string())),
+        ("borrow", change.borrow.map(|borrow| borrow.to_string())),
     ];
     let said = said
         .into_iter()

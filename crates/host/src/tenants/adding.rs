@@ -5,7 +5,7 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 use sublet_client::messages::{AddTenant, ChangeLifetime, Limit};
 use sublet_frontends::backend::Backend;
-use sublet_store::TenantError;
+use sublet_store::{Borrowing, TenantError};
 use sublet_types::{TenantId, TenantName, TenantSettings};
 
 use super::error::TenantsError;
@@ -63,6 +63,7 @@ impl TenantRegistry {
             }
         }
         self.set_eviction(id, asked.eviction);
+        self.set_borrowing(id, asked.borrow.map(Borrowing::from));
         look();
         let added = PostedEvent::new(EventId::TenantAdded, asked.lasts.into());
         self.events.post(added.to_tenant(name).by(by));
@@ -132,7 +133,11 @@ impl AddingGuard<'_> {
             ceiling: change.ceiling.flatten(),
         });
         match added {
-            Ok(id) => Ok(Some(id)),
+            Ok(id) => {
+                let borrowing = change.borrow.map(Borrowing::from);
+                self.tenants.set_borrowing(id, borrowing);
+                Ok(Some(id))
+            }
             Err(TenantError::Exists) => Ok(None),
             Err(source) => Err(TenantsError::Store {
                 name: name.clone(),
@@ -170,6 +175,7 @@ fn added_with(asked: &AddTenant) -> TenantChange {
         floor: asked.floor.map(Limit::amount),
         ceiling: asked.ceiling.map(Limit::amount),
         eviction: asked.eviction,
+        borrow: asked.borrow,
         listen: None,
     }
 }

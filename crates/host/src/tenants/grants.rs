@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use sublet_client::messages::{ChangeLifetime, ChangeTenant, Limit};
-use sublet_store::{SavedGrants, SavedLimits, TenantError, TenantFigures};
+use sublet_store::{Borrowing, SavedGrants, SavedLimits, TenantError, TenantFigures};
 use sublet_types::{Bytes, EvictionKind, TenantId, TenantName, TenantSettings};
 
 use super::error::TenantsError;
@@ -36,17 +36,19 @@ impl TenantRegistry {
         }
         store.set_tenant(id, after.clone()).map_err(refused)?;
         self.set_eviction(id, change.eviction);
+        self.set_borrowing(id, change.borrow.map(Borrowing::from));
         if let Some(service) = self.service(id) {
             service.allowed.set(after.ceiling.or(self.arena));
         }
         let changed = PostedEvent::new(EventId::TenantChanged, change.lasts.into()).to_tenant(name);
         let said = |limit: Option<Bytes>| limit.map_or("none".to_owned(), |all| all.to_string());
         self.events.post(changed.by(by).saying(format_args!(
-            "weight {}, floor {}, ceiling {}, eviction {}",
+            "weight {}, floor {}, ceiling {}, eviction {}, borrow {}",
             after.weight.0,
             said(after.floor),
             said(after.ceiling),
-            store.eviction(id)
+            store.eviction(id),
+            store.borrowing(id).is_allowed()
         )));
         // Changes are reported in the order in which they hold.
         drop(turn);
@@ -121,6 +123,14 @@ impl TenantRegistry {
         }
     }
 
+    /// Lets a tenant's pages go to lenders, or keeps them here, if either is said.
+    pub(super) fn set_borrowing(&self, id: TenantId, borrowing: Option<Borrowing>) {
+        let store = &self.backend.store;
+        if let Some(borrowing) = borrowing.filter(|said| *said != store.borrowing(id)) {
+            store.set_borrowing(id, borrowing);
+        }
+    }
+
     /// Does some work while a tenant is granted something, and keeps the grants if the work succeeds. Otherwise the
     /// tenant has what it had before, unless its owner gave it something else meanwhile. Work whose grants cannot be
     /// kept is undone.
@@ -192,6 +202,7 @@ impl TenantRegistry {
             floor: grants.limits.map(|limits| limit(limits.floor)),
             ceiling: grants.limits.map(|limits| limit(limits.ceiling)),
             eviction: Some(grants.eviction),
+            borrow: None,
             lasts,
         };
         self.change(name, &change, by)
@@ -216,6 +227,7 @@ fn persisted_change(change: &ChangeTenant) -> TenantChange {
         floor: change.floor.map(Limit::amount),
         ceiling: change.ceiling.map(Limit::amount),
         eviction: change.eviction,
+        borrow: change.borrow,
         listen: None,
     }
 }

@@ -211,6 +211,9 @@ impl Service {
         if tenant.eviction != EvictionKind::default() {
             store.set_eviction(id, tenant.eviction, Second(0));
         }
+        if !tenant.borrowing.is_allowed() {
+            store.set_borrowing(id, tenant.borrowing);
+        }
         Ok(Service {
             name: name.clone(),
             said: tenant.clone(),

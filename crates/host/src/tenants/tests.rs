@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sublet_client::messages::{AddTenant, ChangeLifetime, ChangeTenant, Limit};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger, StoreHandle};
-use sublet_store::{PageSettings, SavedGrants, SavedLimits, Store, StoreSettings};
+use sublet_store::{Borrowing, PageSettings, SavedGrants, SavedLimits, Store, StoreSettings};
 use sublet_types::{Bytes, EvictionKind, PoolFlags, TenantId, TenantName, TenantSettings, Weight};
 
 use super::adding::forget;
@@ -132,6 +132,7 @@ fn adding(name: TenantName, said: SettingsChange, lasts: ChangeLifetime) -> AddT
         floor: limit(said.floor),
         ceiling: limit(said.ceiling),
         eviction: None,
+        borrow: None,
         lasts,
     }
 }
@@ -142,6 +143,7 @@ fn changing(said: SettingsChange, lasts: ChangeLifetime) -> ChangeTenant {
         floor: limit(said.floor),
         ceiling: limit(said.ceiling),
         eviction: None,
+        borrow: None,
         lasts,
     }
 }
@@ -444,6 +446,53 @@ fn the_tenant_of_a_disk_has_what_was_kept_of_its_name_and_goes_where_the_disk_do
     pool.expect("a pool");
     adding.remove_unused(id, || unreachable!("it has a pool"));
     assert!(granted(&tenants).contains_key(&vm));
+}
+
+/// So it is for a tenant of the config, one that was added, and one that comes with its disk.
+#[test]
+fn a_tenant_that_may_not_borrow_may_not_when_it_comes_back() {
+    let folder = folder();
+    let tenants = started(folder.path());
+    let borrowing = |tenants: &TenantRegistry, whose: &str| {
+        let id = tenants.find(&name(whose)).expect("there").id;
+        tenants.backend.store.borrowing(id)
+    };
+    let leave_out = |whose: &str| {
+        let change = ChangeTenant {
+            borrow: Some(false),
+            ..ChangeTenant::default()
+        };
+        let kept = tenants.change(&name(whose), &change, Actor::Daemon);
+        kept.expect("kept");
+        assert_eq!(borrowing(&tenants, whose), Borrowing::Forbidden);
+    };
+    assert_eq!(borrowing(&tenants, "web"), Borrowing::Allowed);
+    leave_out("web");
+    let asked = AddTenant {
+        borrow: Some(false),
+        ..adding(
+            name("api"),
+            SettingsChange::default(),
+            ChangeLifetime::Always,
+        )
+    };
+    let added = tenants.add(&asked, Actor::Daemon, || ());
+    added.expect("added");
+    assert_eq!(borrowing(&tenants, "api"), Borrowing::Forbidden);
+    let turn = tenants.lock_adding().expect("the turn");
+    let made = turn.ensure_tenant(&name("vm")).expect("entered");
+    assert_eq!(borrowing(&tenants, "vm"), Borrowing::Allowed);
+    leave_out("vm");
+    turn.remove_unused(made.expect("made"), || ());
+    turn.ensure_tenant(&name("vm")).expect("entered");
+    assert_eq!(borrowing(&tenants, "vm"), Borrowing::Forbidden);
+    drop(turn);
+    drop(tenants);
+
+    let again = started(folder.path());
+    for whose in ["web", "api"] {
+        assert_eq!(borrowing(&again, whose), Borrowing::Forbidden, "{whose}");
+    }
 }
 
 fn saved(weight: u32, eviction: EvictionKind) -> SavedGrants {

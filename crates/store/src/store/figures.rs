@@ -104,6 +104,7 @@ impl Store {
             pools: self.pages.pools.count(tenant.id),
             eviction: eviction.chosen,
             ruling_eviction: eviction.ruling,
+            borrowing: self.pages.borrowing(tenant),
             is_frozen: tenant_pages.is_some_and(|tenant_pages| tenant_pages.is_frozen()),
             fairness: tenant.fairness(weights, self.arena.limit()),
         }

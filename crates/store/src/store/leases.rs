@@ -65,6 +65,12 @@ impl Store {
         self.lent.taken_back()
     }
 
+    /// Whether a tenant's pages may go to lenders.
+    pub fn borrowing(&self, tenant: TenantId) -> Borrowing {
+        let tenant = self.tenants.get(tenant);
+        tenant.map_or(Borrowing::Allowed, |tenant| self.pages.borrowing(tenant))
+    }
+
     /// Sets whether a tenant's pages may go to lenders.
     pub fn set_borrowing(&self, tenant: TenantId, borrowing: Borrowing) {
         if let Some(tenant) = self.tenants.get(tenant) {

@@ -165,6 +165,37 @@ fn a_config_is_wrong_whose_files_cannot_be_used() {
     assert_eq!(there.status.code(), Some(0));
 }
 
+/// The files that prove who a host is to its peers are read by the check, too, with what is in them.
+#[test]
+fn a_config_is_wrong_whose_node_is_not_the_certificates() {
+    let folder = Folder::new();
+    let peers = |node: &str| {
+        let path = |name: &str| format!("{:?}", folder.path(name));
+        let (ca, certificate, key) = (path("ca.crt"), path("a.crt"), path("a.key"));
+        let text = format!(
+            "[peers]\nnode = {node:?}\nlisten = \"tcp:127.0.0.1:0\"\nca = {ca}\ncertificate = {certificate}\nkey = {key}\n"
+        );
+        folder.write("c.toml", &text)
+    };
+    let check = |node: &str| {
+        let file = peers(node);
+        let output = folder.sublet(&["config", "check", file.to_str().expect("text")]);
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = check("a");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("ca.crt"), "{said}");
+
+    let place = folder.path("");
+    let place = place.to_str().expect("text");
+    folder.sublet_ok(&["lend", "ca", "init", "--dir", place]);
+    folder.sublet_ok(&["lend", "ca", "issue", "a", "--dir", place]);
+    assert_eq!(check("a"), (Some(0), String::new()));
+    let (code, said) = check("b");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("a.crt"), "{said}");
+}
+
 #[test]
 fn a_reader_who_has_seen_enough_is_no_failure() {
     let folder = Folder::new();

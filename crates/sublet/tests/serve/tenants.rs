@@ -187,6 +187,43 @@ fn an_eviction_is_changed_live_and_kept() {
     assert_eq!(eviction("web"), "lru");
 }
 
+/// The change holds at once and after a restart, until the user returns to the config's word.
+#[test]
+fn a_tenant_is_left_out_of_borrowing_live_and_that_is_kept() {
+    const CONFIG: &str = "[tenants.web]\nlisten = [\"tcp:127.0.0.1:0\"]\n\
+                          [tenants.db]\nlisten = [\"tcp:127.0.0.1:0\"]\nborrow = false\n";
+    let folder = Folder::new();
+    let daemon = folder.serve_config(CONFIG);
+    let borrow = |name: &str| {
+        let tenant = folder.admin().tenant(&name.parse().expect("a name"));
+        tenant.expect("there").borrow
+    };
+    assert_eq!((borrow("web"), borrow("db")), (Some(true), Some(false)));
+    let said = folder.sublet_ok(&["tenants", "set", "web", "--borrow", "false"]);
+    assert!(said.ends_with(", borrow false\n"), "{said}");
+    folder.sublet_ok(&["tenants", "set", "db", "--borrow", "true", "--temporary"]);
+    assert_eq!((borrow("web"), borrow("db")), (Some(false), Some(true)));
+    folder.sublet_ok(&["tenants", "add", "vm", "--borrow", "false"]);
+    assert_eq!(borrow("vm"), Some(false));
+    let status = folder.sublet_ok(&["status"]);
+    for changed in [
+        "tenants.web.borrow is false; the config says true (kept)\n",
+        "tenants.db.borrow is true; the config says false (until restart)\n",
+    ] {
+        assert!(status.contains(changed), "{status}");
+    }
+    let settings = folder.admin().settings().expect("answered").settings;
+    assert_eq!(settings["tenants.web.borrow"], "false");
+    drop(daemon);
+
+    let _again = folder.serve_config(CONFIG);
+    assert_eq!((borrow("web"), borrow("db")), (Some(false), Some(false)));
+    assert_eq!(borrow("vm"), Some(false));
+    let said = folder.sublet_ok(&["tenants", "set", "web", "--borrow", "true"]);
+    assert!(!said.contains("borrow"), "{said}");
+    assert!(!folder.sublet_ok(&["status"]).contains("tenants.web.borrow"));
+}
+
 /// Each floor was granted while the other did not hold. Both come back, and the daemon with them.
 #[test]
 fn floors_that_do_not_fit_together_keep_no_daemon_from_starting() {

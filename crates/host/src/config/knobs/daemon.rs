@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use sublet_types::{Bytes, ShrinkMode};
 
-use super::knob::{Knob, KnobArgument};
+use super::knob::KnobArgument;
+use super::knob_tables::knob_tables;
 use super::words::{amount_or, listed, none, path, path_or_none, word_of};
 use crate::config::listen::ListenAddress;
-use crate::config::raw_value::{RawValue, ValueError};
 
 /// The most worker threads: the store's workers without those for chores and release.
 const THREADS_MAX: u64 = 64;
@@ -51,93 +51,6 @@ pub struct AdminTcp {
     pub token_file: PathBuf,
 }
 
-/// Makes three things from the rows, table by table: what was written, the table of knobs, and what it means. A row
-/// without `means` is a part of what another row of its table means.
-macro_rules! daemon_knobs {
-    ($(
-        $(#[$room_doc:meta])*
-        $table:ident: $written:ident => $config:ident {
-            $($name:ident: $said:ty {
-                unit: $unit:expr,
-                default: $default:expr,
-                sample: $sample:expr,
-                why: $why:expr,
-                help: $help:expr,
-                flag: $flag:expr,
-                takes: $takes:expr,
-                set: $set:expr,
-                $(means: { $(#[$doc:meta])* $field:ident: $meant:ty = $mean:expr, },)?
-                show: $show:expr,
-            })*
-        }
-    )*) => {
-        /// Everything that was set for the daemon, table by table, over the defaults of the table.
-        #[derive(Clone, Debug, Default)]
-        pub struct WrittenTables {
-            $(pub(in crate::config) $table: $written,)*
-        }
-
-        /// The knobs of the whole daemon.
-        pub const DAEMON_KNOBS: &[Knob<WrittenTables>] = &[$($(Knob {
-            table: stringify!($table),
-            name: stringify!($name),
-            unit: $unit,
-            default: $default,
-            sample: $sample,
-            why: $why,
-            help: $help,
-            flag: $flag,
-            takes: $takes,
-            set: |tables, said| {
-                let set: fn(&mut $written, &RawValue) -> Result<(), ValueError> = $set;
-                set(&mut tables.$table, said)
-            },
-        },)*)*];
-
-        /// The names of the tables.
-        pub(in crate::config) const TABLES: &[&str] = &[$(stringify!($table),)*];
-
-        $(
-            /// What was set in one table.
-            #[derive(Clone, Debug, Default)]
-            pub(in crate::config) struct $written {
-                $(pub(in crate::config) $name: $said,)*
-            }
-
-            $(#[$room_doc])*
-            #[derive(Clone, Debug, PartialEq, Eq)]
-            pub struct $config {
-                $($($(#[$doc])* pub $field: $meant,)?)*
-            }
-
-            impl $written {
-                pub(in crate::config) fn meaning(&self) -> $config {
-                    $config {
-                        $($($field: {
-                            let mean: fn(&$written) -> $meant = $mean;
-                            mean(self)
-                        },)?)*
-                    }
-                }
-            }
-
-            impl $config {
-                /// The keys and values, as a file would say them.
-                pub(in crate::config) fn shown(&self) -> impl Iterator<Item = (String, String)> {
-                    let all: Vec<(&str, Option<String>)> = vec![$((
-                        concat!(stringify!($table), ".", stringify!($name)),
-                        {
-                            let show: fn(&$config) -> Option<String> = $show;
-                            show(self)
-                        },
-                    ),)*];
-                    all.into_iter().filter_map(|(key, said)| Some((key.to_owned(), said?)))
-                }
-            }
-        )*
-    };
-}
-
 fn threads_auto() -> usize {
     std::thread::available_parallelism()
         .map_or(1, usize::from)
@@ -169,7 +82,13 @@ fn admin_tcp(w: &WrittenAdmin) -> Option<AdminTcp> {
     })
 }
 
-daemon_knobs! {
+knob_tables! {
+    /// Everything that was set for the daemon itself, table by table, over the defaults of the table.
+    written: WrittenTables,
+    /// The knobs of the daemon itself.
+    knobs: DAEMON_KNOBS,
+    /// The names of the tables.
+    names: TABLES,
     /// What the daemon is.
     daemon: WrittenDaemon => DaemonConfig {
         threads: Option<u64> {

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sublet_store::Borrowing;
 use sublet_types::{Bytes, EvictionKind, SharedName, TenantName, TenantSettings, Weight};
 
 use super::knob::{Knob, KnobArgument};
@@ -318,6 +319,21 @@ tenant_knobs! {
             eviction: EvictionKind = |w, _| w.eviction,
         },
         show: |tenant| Some(tenant.eviction.to_string()),
+    }
+    borrow: bool {
+        unit: "true or false",
+        default: Some("true"),
+        sample: "false",
+        why: "only the host's `borrow.max` decides whether anything is borrowed; pages are sealed before they leave",
+        help: "Evicted pages of the tenant's rings, disks and swap may lie in memory that the host borrows from peers",
+        flag: None,
+        takes: KnobArgument::Bool,
+        set: |w, said| said.boolean().map(|borrow| w.borrow = borrow),
+        means: {
+            /// Whether its pages may go to lenders.
+            borrowing: Borrowing = |w, _| w.borrow.into(),
+        },
+        show: |tenant| Some(tenant.borrowing.is_allowed().to_string()),
     }
     item_max: Bytes {
         unit: "an amount from 1KiB to 1GiB",

@@ -1,4 +1,5 @@
 mod disks;
+mod lending;
 mod versions;
 
 use std::collections::BTreeSet;
@@ -53,7 +54,8 @@ fn every_line_of_the_default_file_may_be_taken_out_of_its_comment() {
     });
     let text = bare.collect::<Vec<_>>().join("\n");
     let count = text.lines().filter(|line| setting(line)).count();
-    let all = DAEMON_KNOBS.len() + TENANT_KNOBS.len() + DISK_KNOBS.len();
+    let daemon = DAEMON_KNOBS.len() + LENDING_KNOBS.len();
+    let all = daemon + TENANT_KNOBS.len() + DISK_KNOBS.len();
     assert_eq!(count, all);
     WrittenConfig::defaults()
         .read(Path::new("t.toml"), &text)
@@ -70,7 +72,10 @@ fn every_knob_has_its_own_place_and_says_why_its_default() {
     let tenant = TENANT_KNOBS
         .iter()
         .map(|k| (k.table, k.name, k.why, k.help, k.flag));
-    for (table, name, why, help, flag) in daemon.chain(tenant) {
+    let lending = LENDING_KNOBS
+        .iter()
+        .map(|k| (k.table, k.name, k.why, k.help, k.flag));
+    for (table, name, why, help, flag) in daemon.chain(lending).chain(tenant) {
         assert!(seen.insert((table, name)), "{table}.{name} twice");
         assert!(!why.is_empty() && !help.is_empty(), "{table}.{name}");
         assert!(
@@ -96,7 +101,8 @@ fn every_sample_fits_its_knob_and_a_table_fits_none() {
     let daemon = DAEMON_KNOBS.iter().map(|k| (k.table, k.name, k.sample));
     let tenant = TENANT_KNOBS.iter().map(|k| (k.table, k.name, k.sample));
     let disk = DISK_KNOBS.iter().map(|k| (k.table, k.name, k.sample));
-    for (table, key, sample) in daemon.chain(tenant).chain(disk) {
+    let lending = LENDING_KNOBS.iter().map(|k| (k.table, k.name, k.sample));
+    for (table, key, sample) in daemon.chain(lending).chain(tenant).chain(disk) {
         let mut written = WrittenConfig::defaults();
         let right = set_in_table(table, key, sample);
         written.read(Path::new("t.toml"), &right).expect(&right);
@@ -514,8 +520,10 @@ fn what_is_shown_of_a_config_reads_as_that_config_says_it() {
         assert!(!shown.contains_key(&format!("tenants.api.{key}")), "{key}");
     }
     let knobs = DAEMON_KNOBS.iter().map(|knob| (knob.table, knob.name));
+    let lending = LENDING_KNOBS.iter().map(|knob| (knob.table, knob.name));
     let tenant = TENANT_KNOBS.iter().map(|knob| ("tenants.web", knob.name));
     let known: BTreeSet<String> = knobs
+        .chain(lending)
         .chain(tenant)
         .map(|(table, name)| format!("{table}.{name}"))
         .collect();

@@ -120,7 +120,7 @@ events! {
         "Somebody added a tenant while the daemon runs."
         "Nothing.";
     TenantChanged "tenant.changed" Info "tenant changed by its owner" [Kept UntilRestart]
-        "Somebody changed a tenant's weight, floor, ceiling or eviction while the daemon runs."
+        "Somebody changed a tenant's weight, floor, ceiling, eviction or borrowing while the daemon runs."
         "Nothing.";
     TenantLimited "tenant.limited" Info "a client chose the tenant's ceiling" [Client]
         "A client gave its tenant another ceiling (`cache_memlimit`), within what the owner allows."

@@ -185,6 +185,12 @@ impl PageStore {
         }
     }
 
+    /// Whether a tenant's pages may go to lenders.
+    pub(crate) fn borrowing(&self, tenant: &Tenant) -> Borrowing {
+        let tenant_pages = self.existing_tenant_pages(tenant);
+        Borrowing::from(tenant_pages.is_none_or(|tenant_pages| tenant_pages.far.may_borrow()))
+    }
+
     /// Sets whether a tenant's pages may go to lenders. If they may not, those that are there are forgotten.
     pub(crate) fn set_borrowing(&self, tenant: &Tenant, borrowing: Borrowing) {
         self.tenant_pages(tenant).far.set_borrowing(borrowing);

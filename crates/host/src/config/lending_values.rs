@@ -1,0 +1,62 @@
+//! Reads the values of the knobs of lending: nodes, clusters, members and fingerprints.
+
+use std::str::FromStr;
+
+use sublet_lend::node::PEERS_MAX;
+use sublet_tls::peer::{DENIED_MAX, Fingerprint};
+use sublet_types::{ClusterName, NodeName};
+
+use super::member::PeerMember;
+use super::raw_value::{RawValue, ValueError};
+
+impl RawValue {
+    /// A node's name.
+    pub(crate) fn node(&self) -> Result<NodeName, ValueError> {
+        Ok(self.text()?.parse()?)
+    }
+
+    /// A cluster's name.
+    pub(crate) fn cluster(&self) -> Result<ClusterName, ValueError> {
+        Ok(self.text()?.parse()?)
+    }
+
+    /// Names of the members that may borrow, at least one.
+    pub(crate) fn borrowers(&self) -> Result<Vec<NodeName>, ValueError> {
+        match parsed_list(self)? {
+            nodes if nodes.is_empty() => Err(ValueError::NoBorrower),
+            nodes => Ok(nodes),
+        }
+    }
+
+    /// Members of a cluster, each with its address. An empty list is allowed.
+    pub(crate) fn members(&self) -> Result<Vec<PeerMember>, ValueError> {
+        match parsed_list(self)? {
+            members if members.len() > PEERS_MAX => Err(ValueError::TooManyMembers),
+            members => Ok(members),
+        }
+    }
+
+    /// Fingerprints of certificates. An empty list is allowed.
+    pub(crate) fn fingerprints(&self) -> Result<Vec<Fingerprint>, ValueError> {
+        match parsed_list(self)? {
+            denied if denied.len() > DENIED_MAX => Err(ValueError::TooManyFingerprints),
+            denied => Ok(denied),
+        }
+    }
+}
+
+/// A list of texts, each parsed. A single text is a list of one.
+fn parsed_list<T>(said: &RawValue) -> Result<Vec<T>, ValueError>
+where
+    T: FromStr,
+    ValueError: From<T::Err>,
+{
+    match said {
+        RawValue::List(all) if all.is_empty() => Ok(Vec::new()),
+        _ => {
+            let texts = said.names()?.into_iter();
+            let parsed = texts.map(|text| text.parse::<T>().map_err(ValueError::from));
+            parsed.collect()
+        }
+    }
+}
