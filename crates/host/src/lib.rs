@@ -17,6 +17,7 @@ pub mod manager;
 pub mod memory_lock;
 pub mod observe;
 mod ofd;
+pub mod peers;
 mod refusal_reporter;
 mod resource_bounds;
 mod retry;

@@ -119,6 +119,12 @@ impl LentBlocks {
         }
     }
 
+    /// How much a block is used. `None` if it is not lent any more. The caller is pinned.
+    pub(crate) fn heat(&self, lent: LentBlock) -> Option<u32> {
+        let block = self.find(lent)?;
+        Some(self.arena.block(block).heat())
+    }
+
     /// Where a page begins in its block.
     fn offset(&self, place: u16) -> Option<usize> {
         (u32::from(place) < self.pages_per_block()).then(|| usize::from(place) * self.page_bytes)

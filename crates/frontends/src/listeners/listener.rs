@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -117,6 +117,11 @@ impl Listener {
             BoundSocket::Tcp(address) => Some(address),
             BoundSocket::Unix(_) => None,
         }
+    }
+
+    /// Returns the socket itself, which never blocks. Returns `None` if it is a Unix socket, and closes that.
+    pub fn into_tcp(self) -> Option<TcpListener> {
+        self.tcp_address().map(|_| TcpListener::from(self.socket))
     }
 }
 

@@ -38,6 +38,11 @@ impl Store {
         self.pages.return_far_blocks(blocks);
     }
 
+    /// Chooses this many blocks of one lease that go back to its lender. Returns how many were chosen.
+    pub fn return_blocks_of(&self, lease: LeaseSlot, blocks: u32) -> u32 {
+        self.pages.return_blocks_of(lease, blocks)
+    }
+
     /// Blocks that go back to their lenders now, each with its lease and its index. Nothing leads to them any more.
     pub fn take_returned(&self) -> Vec<(LeaseSlot, u32)> {
         self.pages.take_returned()

@@ -79,6 +79,22 @@ fn handles_and_places_that_do_not_exist_are_refused() {
     assert_eq!(read(&worker, lent, u16::MAX), None);
 }
 
+#[test]
+fn what_is_read_is_hotter_than_what_is_not() {
+    let (store, _) = store(8, 2);
+    let worker = store.worker().expect("a worker");
+    let [cold, hot, gone] = [(); 3].map(|()| worker.lend(NOW).expect("a block"));
+    assert!(write(&worker, hot, 3, 7));
+    for _ in 0..64 {
+        assert_eq!(read(&worker, hot, 3), Some(7));
+    }
+    worker.end_lent(&[gone]);
+    let heats = worker.lent_heats(&[cold, hot, gone]);
+    assert_eq!(heats.len(), 2);
+    assert_eq!((heats[0].0, heats[1].0), (cold, hot));
+    assert!(heats[0].1 < heats[1].1, "{heats:?}");
+}
+
 /// Lent blocks go before anything of a tenant, the coldest first.
 #[test]
 fn a_release_takes_lent_blocks_first() {

@@ -30,6 +30,12 @@ impl Worker {
         self.pinned(|| self.store().lent.write(lent, place, write))
     }
 
+    /// How much each of these blocks is used. Blocks that are not lent any more are left out.
+    pub fn lent_heats(&self, lent: &[LentBlock]) -> Vec<(LentBlock, u64)> {
+        let heat = |block: &LentBlock| Some((*block, self.store().lent.heat(*block)?.into()));
+        self.pinned(|| lent.iter().filter_map(heat).collect())
+    }
+
     /// Ends the lending of blocks, because their borrower has given them back or is gone.
     pub fn end_lent(&self, lent: &[LentBlock]) {
         self.pinned(|| self.store().lent.end(lent.iter().copied()));

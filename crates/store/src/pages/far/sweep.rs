@@ -93,6 +93,23 @@ impl PageStore {
         }
     }
 
+    /// Chooses blocks of one lease that go back to its lender: ready ones first, then those that were taken first.
+    /// Returns how many were chosen.
+    pub(crate) fn return_blocks_of(&self, lease: LeaseSlot, blocks: u32) -> u32 {
+        let far = &self.far.blocks;
+        let is_of = |of: LeaseSlot, _| of == lease;
+        let mut left = blocks - far.withdraw_ready(blocks, BlockFate::Returned, is_of);
+        let mut used = far.of_lease(lease);
+        used.retain(|block| far.get(*block).record.account().is_some());
+        used.sort_by_key(|block| far.get(*block).record.sequence());
+        for block in used {
+            if left > 0 && self.drop_far_block(block, BlockFate::Returned) {
+                left -= 1;
+            }
+        }
+        blocks - left
+    }
+
     /// Blocks that go back to their lenders now, each with its lease and its index in it.
     pub(crate) fn take_returned(&self) -> Vec<(LeaseSlot, u32)> {
         self.far.blocks.take_returned()

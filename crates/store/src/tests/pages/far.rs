@@ -386,6 +386,38 @@ fn a_block_goes_back_when_the_last_write_was_answered() {
     assert_eq!(fixture.at_lenders(), 0);
 }
 
+/// What one lender asks for is not taken from another.
+#[test]
+fn a_lender_gets_its_own_blocks_back() {
+    const OTHER: LeaseSlot = LeaseSlot(1);
+    let (store, _) = store_with(5, settings(4));
+    let ann = tenant(&store, "ann", 100);
+    let client = PoolClient::new(&store, ann, KEEPING);
+    let mut lender = FakeLender::new();
+    assert!(lender.lend(&store, LEASE, 2) && lender.lend(&store, OTHER, 2));
+    for index in 0..ROOM + 40 {
+        assert!(client.put(1, index, index.into()).is_stored());
+        lender.settle_all(&client.worker, LEASE);
+        lender.settle_all(&client.worker, OTHER);
+    }
+    let sweep = || while client.worker.upkeep(NOW) {};
+    let (near, far) = (store.lease_figures(LEASE), store.lease_figures(OTHER));
+    assert_eq!((near.ready, far.ready), (0, 1), "the near lender's first");
+    assert_eq!(store.return_blocks_of(OTHER, 5), 2, "it has two");
+    sweep();
+    let mut returned = store.take_returned();
+    returned.sort_unstable_by_key(|(_, index)| *index);
+    assert_eq!(returned, [(OTHER, 0), (OTHER, 1)]);
+    assert_eq!(store.return_blocks_of(LEASE, 1), 1);
+    sweep();
+    assert_eq!(
+        store.take_returned(),
+        [(LEASE, 0)],
+        "that which was taken first"
+    );
+    assert_eq!(store.lease_figures(LEASE).blocks, 1);
+}
+
 /// A tenant that may not borrow keeps nothing at lenders.
 #[test]
 fn a_tenant_may_be_left_out() {

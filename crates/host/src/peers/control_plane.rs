@@ -1,0 +1,223 @@
+//! The control plane as the rest of the daemon sees it: started, told, asked and stopped.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Interest, Poll, Token, Waker};
+use rustls::crypto::SecureRandom;
+use sublet_frontends::listeners::Listener;
+use sublet_frontends::tenancy::Clock;
+use sublet_lend::ids::Incarnation;
+use sublet_lend::node::{LendingInput, LendingNode, NodeSettingsError};
+use sublet_store::{Borrowing, Store, TenantFigures, TooManyWorkers};
+use sublet_tls::peer::{
+    DefaultTimeProvider, PeerCredentialError, PeerCredentials, PeerTlsSettings,
+};
+
+use super::control_thread::{
+    ControlCommand, ControlSockets, ControlThread, ControlTimes, LISTENERS_MAX, WAKER,
+};
+use super::dialer::Dialer;
+use super::notices::{PageConnectionTaker, PeerObserver};
+use super::peer_tables::PeerTables;
+use super::sessions::{OwnRun, node_number};
+use super::settings::ControlPlaneSettings;
+use super::store_work::StoreWork;
+
+/// The most commands that wait. Whoever gives a further one waits, too.
+const COMMANDS_MAX: usize = 64;
+
+/// Why the control plane did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlPlaneError {
+    /// A certificate, its key or the authorities cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] PeerCredentialError),
+    /// The list of members is wrong.
+    #[error(transparent)]
+    Members(#[from] NodeSettingsError),
+    /// The store has no room for another thread.
+    #[error("lending cannot start: {0}")]
+    Workers(#[from] TooManyWorkers),
+    /// There are too many sockets that listen.
+    #[error(
+        "lending has {0} sockets that listen; {LISTENERS_MAX} are the most: shorten `peers.listen`"
+    )]
+    Listeners(usize),
+    /// The kernel gives no random bytes.
+    #[error("lending cannot start: the kernel gives no random bytes")]
+    Random,
+    /// The kernel refused a thread or its means to wait.
+    #[error("lending cannot start: {0}")]
+    Kernel(#[from] io::Error),
+}
+
+/// What the control plane works with.
+pub struct ControlPlanePorts {
+    /// The store whose blocks are lent, and whose pages go to lenders.
+    pub store: Arc<Store>,
+    /// The daemon's clock.
+    pub clock: Clock,
+    /// The sockets that listen for peers. Those of other kinds than TCP are closed. None if nobody may call.
+    pub listeners: Vec<Listener>,
+    /// Who logs what happens.
+    pub observer: Box<dyn PeerObserver>,
+    /// Who serves connections that carry pages.
+    pub pages: Box<dyn PageConnectionTaker>,
+    /// Whether a tenant's evictions count as a want of memory.
+    pub borrowing: Box<dyn Fn(&TenantFigures) -> Borrowing + Send>,
+}
+
+/// The control plane. Its thread ends when this is dropped, without a goodbye: peers keep their leases for ten seconds.
+pub struct ControlPlane {
+    commands: SyncSender<ControlCommand>,
+    waker: Arc<Waker>,
+    tables: Arc<PeerTables>,
+    incarnation: Incarnation,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ControlPlane {
+    /// Reads the certificates and starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// The certificates or the members are wrong, or the kernel or the store refuses.
+    pub fn start(
+        settings: &ControlPlaneSettings,
+        ports: ControlPlanePorts,
+    ) -> Result<ControlPlane, ControlPlaneError> {
+        let credentials = load(&settings.tls)?;
+        let random = sublet_tls::provider().secure_random;
+        let incarnation = draw_incarnation(random)?;
+        let now = Duration::from_nanos(ports.clock.moment().0);
+        let node = LendingNode::new(now, settings.node(incarnation))?;
+        let tables = PeerTables::new(node);
+        let worker = ports.store.worker()?;
+        let store = StoreWork::new(
+            (worker, ports.clock),
+            Arc::clone(&tables),
+            (random, settings.cipher),
+            settings.borrow_max,
+            ports.borrowing,
+        );
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let (commands, received) = sync_channel(COMMANDS_MAX);
+        let thread = ControlThread {
+            listeners: registered(ports.listeners, &poll)?,
+            poll,
+            commands: received,
+            members: settings.members.clone(),
+            own: OwnRun {
+                node: node_number(&settings.tls.identity.node),
+                incarnation,
+            },
+            credentials,
+            tables: Arc::clone(&tables),
+            store,
+            clock: ports.clock,
+            observer: ports.observer,
+            pages: ports.pages,
+            dialer: Dialer::new(Arc::clone(&waker)),
+            sockets: ControlSockets::default(),
+            inputs: VecDeque::new(),
+            times: ControlTimes::default(),
+        };
+        let followed = Arc::clone(&tables);
+        let body = move || {
+            if let Err(error) = thread.run() {
+                tracing::error!("lending has ended, and nothing is lent or borrowed: {error}");
+            }
+            followed.sessions.close_all();
+        };
+        let thread = thread::Builder::new()
+            .name("peers".to_owned())
+            .spawn(body)?;
+        Ok(ControlPlane {
+            commands,
+            waker,
+            tables,
+            incarnation,
+            thread: Some(thread),
+        })
+    }
+
+    /// The tables that other threads read.
+    pub fn tables(&self) -> &Arc<PeerTables> {
+        &self.tables
+    }
+
+    /// This run of the node, as its hellos name it.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Tells the node something: a drain, a recall, a lie of a peer, that it is to leave.
+    pub fn tell(&self, input: LendingInput) {
+        self.give(ControlCommand::Take(input));
+    }
+
+    /// Reads the certificates and the deny list anew. A peer that is denied now loses its leases and its connection.
+    /// Other connections stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used. What was read before holds.
+    pub fn reload(&self, tls: &PeerTlsSettings) -> Result<(), PeerCredentialError> {
+        let credentials = load(tls)?;
+        self.give(ControlCommand::Renew(credentials));
+        Ok(())
+    }
+
+    fn give(&self, command: ControlCommand) {
+        // An error means that the thread has ended, which it logged.
+        let _ = self.commands.send(command);
+        let _ = self.waker.wake();
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        self.give(ControlCommand::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn load(tls: &PeerTlsSettings) -> Result<Arc<PeerCredentials>, PeerCredentialError> {
+    let credentials = PeerCredentials::load(tls, Arc::new(DefaultTimeProvider))?;
+    Ok(Arc::new(credentials))
+}
+
+fn draw_incarnation(random: &dyn SecureRandom) -> Result<Incarnation, ControlPlaneError> {
+    let mut bytes = [0; 8];
+    random
+        .fill(&mut bytes)
+        .map_err(|_| ControlPlaneError::Random)?;
+    Ok(Incarnation(u64::from_le_bytes(bytes)))
+}
+
+fn registered(
+    listeners: Vec<Listener>,
+    poll: &Poll,
+) -> Result<Vec<TcpListener>, ControlPlaneError> {
+    if listeners.len() > LISTENERS_MAX {
+        return Err(ControlPlaneError::Listeners(listeners.len()));
+    }
+    let mut registered = Vec::new();
+    for listener in listeners.into_iter().filter_map(Listener::into_tcp) {
+        let mut listener = TcpListener::from_std(listener);
+        let token = Token(registered.len());
+        let registry = poll.registry();
+        registry.register(&mut listener, token, Interest::READABLE)?;
+        registered.push(listener);
+    }
+    Ok(registered)
+}

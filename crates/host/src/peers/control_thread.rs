@@ -1,0 +1,226 @@
+//! The thread that drives the node: it waits for sockets, commands and time, and carries out what the node wants.
+
+mod actions;
+mod sockets;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::{Events, Poll, Token};
+use sublet_frontends::tenancy::Clock;
+use sublet_lend::ids::{ConnectionId, PeerId};
+use sublet_lend::node::{LendingAction, LendingInput, RecallReason, TICK_EVERY};
+use sublet_tls::peer::{Fingerprint, PeerCredentials};
+
+use super::connection::ControlConnection;
+use super::dialer::Dialer;
+use super::newcomers::Newcomers;
+use super::notices::{PageConnectionTaker, PeerObserver};
+use super::peer_tables::PeerTables;
+use super::sessions::OwnRun;
+use super::settings::ControlMember;
+use super::store_work::StoreWork;
+
+/// The token of the waker.
+pub(super) const WAKER: Token = Token(usize::MAX);
+
+/// The most sockets that listen. Their tokens are the numbers below.
+pub(super) const LISTENERS_MAX: usize = 16;
+
+/// The number of the first connection.
+pub(super) const FIRST_CONNECTION: ConnectionId = ConnectionId(LISTENERS_MAX as u64);
+
+/// The most events that one wait returns.
+const EVENTS_MAX: usize = 256;
+
+/// How often the node's want of memory is measured.
+const MEASURE_EVERY: Duration = Duration::from_secs(1);
+
+/// How soon far blocks are made ready again while tenants fill them.
+const READY_EVERY: Duration = Duration::from_millis(5);
+
+/// What the rest of the daemon asks of the thread.
+pub(super) enum ControlCommand {
+    /// Take something in.
+    Take(LendingInput),
+    /// Use other credentials, and deny what they deny.
+    Renew(Arc<PeerCredentials>),
+    /// End.
+    Stop,
+}
+
+/// Whether the thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ThreadState {
+    Active,
+    Stopped,
+}
+
+/// All that the thread has.
+pub(super) struct ControlThread {
+    pub(super) poll: Poll,
+    pub(super) commands: Receiver<ControlCommand>,
+    pub(super) listeners: Vec<TcpListener>,
+    pub(super) members: Vec<ControlMember>,
+    pub(super) own: OwnRun,
+    pub(super) credentials: Arc<PeerCredentials>,
+    pub(super) tables: Arc<PeerTables>,
+    pub(super) store: StoreWork,
+    pub(super) clock: Clock,
+    pub(super) observer: Box<dyn PeerObserver>,
+    pub(super) pages: Box<dyn PageConnectionTaker>,
+    pub(super) dialer: Dialer,
+    pub(super) sockets: ControlSockets,
+    /// What happened and the node was not told yet.
+    pub(super) inputs: VecDeque<LendingInput>,
+    pub(super) times: ControlTimes,
+}
+
+/// The sockets beside those that listen.
+pub(super) struct ControlSockets {
+    pub(super) newcomers: Newcomers,
+    pub(super) connections: BTreeMap<ConnectionId, ControlConnection>,
+    pub(super) next: ConnectionId,
+    /// Members whose certificates were put on the deny list while they were connected.
+    pub(super) denied: BTreeMap<PeerId, Fingerprint>,
+    /// Members that were not reached, and of which that was said.
+    pub(super) unreachable: BTreeSet<PeerId>,
+}
+
+impl Default for ControlSockets {
+    fn default() -> ControlSockets {
+        ControlSockets {
+            newcomers: Newcomers::default(),
+            connections: BTreeMap::new(),
+            next: FIRST_CONNECTION,
+            denied: BTreeMap::new(),
+            unreachable: BTreeSet::new(),
+        }
+    }
+}
+
+/// What was done when.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ControlTimes {
+    ticked_at: Option<Duration>,
+    measured_at: Option<Duration>,
+    /// When far blocks are to be made ready, if soon.
+    ready_at: Option<Duration>,
+}
+
+impl ControlThread {
+    /// Works until the thread is told to stop, or the kernel fails.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while self.apply_commands() == ThreadState::Active {
+            self.follow_time();
+            match self.poll.poll(&mut events, Some(self.longest_wait())) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for event in events.iter().filter(|event| event.token() != WAKER) {
+                self.socket_ready(event.token());
+                self.settle();
+            }
+            self.connect_found();
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// The time since the clock was started.
+    pub(super) fn now(&self) -> Duration {
+        Duration::from_nanos(self.clock.moment().0)
+    }
+
+    fn longest_wait(&self) -> Duration {
+        let now = self.now();
+        let ticks_at = self.times.ticked_at.map_or(now, |at| at + TICK_EVERY);
+        let until = self.times.ready_at.map_or(ticks_at, |at| at.min(ticks_at));
+        // A millisecond at least, because the kernel counts in those.
+        let wait = until.saturating_sub(now);
+        wait.clamp(Duration::from_millis(1), TICK_EVERY)
+    }
+
+    fn apply_commands(&mut self) -> ThreadState {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                ControlCommand::Take(input) => self.inputs.push_back(input),
+                ControlCommand::Renew(credentials) => self.renew(credentials),
+                ControlCommand::Stop => return ThreadState::Stopped,
+            }
+            self.settle();
+        }
+        ThreadState::Active
+    }
+
+    /// Uses other credentials. Peers that they deny lose their leases now. Peers that they deny no more come back.
+    fn renew(&mut self, credentials: Arc<PeerCredentials>) {
+        self.credentials = credentials;
+        for connection in self.sockets.connections.values() {
+            let Some(known) = connection.peer() else {
+                continue;
+            };
+            let peer = self.tables.node.read().peer_named(&known.identity.node);
+            if let Some(peer) = peer.filter(|_| self.credentials.denies(&known.fingerprint)) {
+                self.sockets.denied.insert(peer, known.fingerprint);
+                self.inputs.push_back(LendingInput::Deny { peer });
+            }
+        }
+        let (credentials, inputs) = (&self.credentials, &mut self.inputs);
+        self.sockets.denied.retain(|peer, fingerprint| {
+            let is_denied = credentials.denies(fingerprint);
+            if !is_denied {
+                inputs.push_back(LendingInput::Allow { peer: *peer });
+            }
+            is_denied
+        });
+    }
+
+    /// Does what is due by now.
+    fn follow_time(&mut self) {
+        let now = self.now();
+        let is_due = |at: Option<Duration>, pause| at.is_none_or(|at| now >= at + pause);
+        let ticks = is_due(self.times.ticked_at, TICK_EVERY);
+        if ticks || self.times.ready_at.is_some_and(|at| now >= at) {
+            let is_wanted = self.store.ready_far_blocks();
+            self.times.ready_at = is_wanted.then_some(now + READY_EVERY);
+        }
+        if !ticks {
+            return;
+        }
+        self.times.ticked_at = Some(now);
+        self.inputs
+            .extend(self.store.taken_back(RecallReason::Host));
+        self.inputs.extend(self.store.returned());
+        self.inputs.push_back(self.store.lendable());
+        if is_due(self.times.measured_at, MEASURE_EVERY) {
+            self.times.measured_at = Some(now);
+            self.inputs.push_back(self.store.measure_wanted(now));
+        }
+        self.inputs.push_back(LendingInput::Tick);
+        self.settle();
+        self.expire_sockets(now);
+        self.settle();
+    }
+
+    /// Tells the node all that happened, and carries out what it wants.
+    pub(super) fn settle(&mut self) {
+        while let Some(input) = self.inputs.pop_front() {
+            let now = self.now();
+            self.tables.node.write().handle(now, input);
+            while let Some(action) = self.next_action() {
+                self.perform(action);
+            }
+        }
+    }
+
+    /// The lock is free again before the action is carried out.
+    fn next_action(&self) -> Option<LendingAction> {
+        self.tables.node.write().poll_action()
+    }
+}

@@ -1,0 +1,67 @@
+//! What the control plane tells the rest of the daemon.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+
+use sublet_lend::node::LendingChange;
+use sublet_tls::peer::PeerRefusal;
+use sublet_types::NodeName;
+
+use super::refusals::RefusedParty;
+
+/// Something to be logged.
+#[derive(Debug)]
+pub enum PeerNotice {
+    /// Something changed between this node and a member.
+    Changed {
+        /// The member.
+        name: NodeName,
+        /// What changed, and why.
+        change: LendingChange,
+    },
+    /// A node that is no member came with a certificate of the cluster. It comes once a name.
+    Stranger {
+        /// Its name.
+        name: NodeName,
+    },
+    /// A connection was refused. It comes once a party and cause.
+    Refused {
+        /// Who was refused.
+        party: RefusedParty,
+        /// Why.
+        refusal: PeerRefusal,
+    },
+    /// A member was not reached. It comes once until the member is connected.
+    Unreachable {
+        /// The member.
+        name: NodeName,
+        /// What the resolver or the kernel said.
+        error: io::Error,
+    },
+    /// This node has parted from all, as it was told.
+    Left,
+}
+
+/// Who wants to know what happens. The control thread calls it, so it must not wait for anything.
+pub trait PeerObserver: Send {
+    /// Takes a notice.
+    fn observe(&mut self, notice: PeerNotice);
+}
+
+impl<F: FnMut(PeerNotice) + Send> PeerObserver for F {
+    fn observe(&mut self, notice: PeerNotice) {
+        self(notice);
+    }
+}
+
+/// Who serves connections that carry pages. They come to the same port as control connections.
+pub trait PageConnectionTaker: Send {
+    /// Takes a connection that does not block. Nothing was read of it. The call must not wait for anything.
+    fn take(&mut self, stream: TcpStream, remote: SocketAddr);
+}
+
+impl<F: FnMut(TcpStream, SocketAddr) + Send> PageConnectionTaker for F {
+    fn take(&mut self, stream: TcpStream, remote: SocketAddr) {
+        self(stream, remote);
+    }
+}

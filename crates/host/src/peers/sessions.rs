@@ -1,0 +1,197 @@
+//! The sessions with peers: what connections that carry pages need to prove that they belong to one.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use sublet_lend::control::Version;
+use sublet_lend::ids::{Incarnation, NodeName, PeerId, SessionId};
+use sublet_lend::wire::{
+    AdmissionError, ConnectionClass, ConnectionHello, ConnectionKeys, HelloMessage,
+    SessionAdmission, SessionKeys, SessionPeer,
+};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The number by which connections that carry pages name a node.
+pub fn node_number(name: &NodeName) -> u128 {
+    xxh3_128(name.as_str().as_bytes())
+}
+
+/// This run of this node, as its hellos name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnRun {
+    pub(super) node: u128,
+    pub(super) incarnation: Incarnation,
+}
+
+/// What both ends of a control connection agreed on.
+#[derive(Debug)]
+pub(super) struct SessionFacts {
+    pub(super) peer: PeerId,
+    pub(super) name: NodeName,
+    pub(super) version: Version,
+    pub(super) incarnation: Incarnation,
+    pub(super) ours: SessionId,
+    pub(super) theirs: SessionId,
+    pub(super) address: SocketAddr,
+}
+
+/// One session with a peer. It lasts as long as its control connection.
+#[derive(Debug)]
+pub struct PeerSession {
+    facts: SessionFacts,
+    own: OwnRun,
+    keys: SessionKeys,
+    admission: Mutex<SessionAdmission>,
+    /// Connections that this node opened so far.
+    opened: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl PeerSession {
+    pub(super) fn new(facts: SessionFacts, own: OwnRun, keys: SessionKeys) -> PeerSession {
+        let peer = SessionPeer {
+            node: node_number(&facts.name),
+            incarnation: facts.incarnation.0,
+            session: facts.ours.0,
+        };
+        PeerSession {
+            admission: Mutex::new(SessionAdmission::new(keys.clone(), peer)),
+            facts,
+            own,
+            keys,
+            opened: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// The peer.
+    pub fn peer(&self) -> PeerId {
+        self.facts.peer
+    }
+
+    /// The peer's name.
+    pub fn name(&self) -> &NodeName {
+        &self.facts.name
+    }
+
+    /// What both speak.
+    pub fn version(&self) -> Version {
+        self.facts.version
+    }
+
+    /// The peer's run.
+    pub fn incarnation(&self) -> Incarnation {
+        self.facts.incarnation
+    }
+
+    /// This node's number of the session. The peer's connections name it, and loans are looked up with it.
+    pub fn ours(&self) -> SessionId {
+        self.facts.ours
+    }
+
+    /// Where the peer accepts connections that carry pages: the address that it was met at, and its configured port.
+    pub fn address(&self) -> SocketAddr {
+        self.facts.address
+    }
+
+    /// Returns whether the session is over. Its connections are to be closed then.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// What proofs and codes of its connections are made with.
+    pub fn keys(&self) -> &SessionKeys {
+        &self.keys
+    }
+
+    /// This node as the peer knows it, when the peer lends.
+    pub fn as_borrower(&self) -> SessionPeer {
+        SessionPeer {
+            node: self.own.node,
+            incarnation: self.own.incarnation.0,
+            session: self.facts.theirs.0,
+        }
+    }
+
+    /// Makes the hello of a connection that this node opens to the peer as its borrower, and the keys of its codes.
+    pub fn open_connection(&self, class: ConnectionClass) -> (HelloMessage, ConnectionKeys) {
+        let SessionPeer {
+            node,
+            incarnation,
+            session,
+        } = self.as_borrower();
+        let hello = ConnectionHello {
+            class,
+            node,
+            incarnation,
+            session,
+            connection: self.opened.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        (self.keys.prove(hello), self.keys.connection_keys(&hello))
+    }
+
+    /// Lets a connection of the peer in, and counts it as open. Each needs a [`PeerSession::release`] when it ends.
+    ///
+    /// # Errors
+    ///
+    /// The hello is not the peer's, was used before, or would open too many.
+    pub fn admit(&self, hello: &HelloMessage) -> Result<ConnectionKeys, AdmissionError> {
+        self.admission.lock().admit(hello)
+    }
+
+    /// Counts a connection that was let in as closed.
+    pub fn release(&self) {
+        self.admission.lock().release();
+    }
+}
+
+/// The present sessions. There is one a peer at most.
+#[derive(Debug, Default)]
+pub struct SessionTable {
+    sessions: RwLock<BTreeMap<SessionId, Arc<PeerSession>>>,
+}
+
+impl SessionTable {
+    /// The session that a hello of a peer names.
+    pub fn named(&self, ours: SessionId) -> Option<Arc<PeerSession>> {
+        self.sessions.read().get(&ours).cloned()
+    }
+
+    /// The session with a peer.
+    pub fn of_peer(&self, peer: PeerId) -> Option<Arc<PeerSession>> {
+        let sessions = self.sessions.read();
+        let mut all = sessions.values();
+        all.find(|session| session.facts.peer == peer).cloned()
+    }
+
+    /// The number of sessions.
+    pub fn len(&self) -> usize {
+        self.sessions.read().len()
+    }
+
+    /// Returns whether there is no session.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn open(&self, session: PeerSession) {
+        let ours = session.facts.ours;
+        self.sessions.write().insert(ours, Arc::new(session));
+    }
+
+    pub(super) fn close(&self, ours: SessionId) {
+        if let Some(session) = self.sessions.write().remove(&ours) {
+            session.is_over.store(true, Ordering::Release);
+        }
+    }
+
+    /// Closes all sessions, because nobody follows what their peers do any more.
+    pub(super) fn close_all(&self) {
+        for (_, session) in std::mem::take(&mut *self.sessions.write()) {
+            session.is_over.store(true, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! What a node wants done, carried out on the store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::SecureRandom;
+use sublet_frontends::tenancy::Clock;
+use sublet_lend::ids::{Incarnation, LeaseId, LentBlock, PeerId};
+use sublet_lend::index_set::{IndexRange, IndexRanges, IndexSet};
+use sublet_lend::node::{LendingAction, LendingInput, RecallReason, ReturnReason};
+use sublet_lend::seal::{Cipher, LeaseKey};
+use sublet_lend::wanted::{ArenaGrowth, WantedMeter};
+use sublet_store::{
+    Borrowing, LeaseSlot, OpenLeaseError, Store, StoreFigures, TenantFigures, Worker,
+};
+use zeroize::Zeroizing;
+
+use super::lease_records::{LeaseAccess, LeaseRecord};
+use super::peer_tables::PeerTables;
+
+/// The most blocks that are set aside at once, which takes a few milliseconds. Who wants more asks again.
+const LENT_AT_ONCE: u32 = 1024;
+
+/// Returns whether a tenant's evictions count as a want of memory.
+pub(super) type TenantBorrowing = Box<dyn Fn(&TenantFigures) -> Borrowing + Send>;
+
+/// Blocks that a lender asked for, and why.
+#[derive(Clone, Copy)]
+struct ChosenReturns {
+    left: u32,
+    reason: ReturnReason,
+}
+
+/// What the store does for the node, with the thread's own handle on it.
+pub(super) struct StoreWork {
+    pub(super) worker: Worker,
+    pub(super) clock: Clock,
+    pub(super) tables: Arc<PeerTables>,
+    pub(super) random: &'static dyn SecureRandom,
+    pub(super) cipher: Cipher,
+    pub(super) borrow_max: u32,
+    pub(super) borrowing: TenantBorrowing,
+    meter: WantedMeter,
+    returns: BTreeMap<PeerId, ChosenReturns>,
+}
+
+impl StoreWork {
+    pub(super) fn new(
+        (worker, clock): (Worker, Clock),
+        tables: Arc<PeerTables>,
+        (random, cipher): (&'static dyn SecureRandom, Cipher),
+        borrow_max: u32,
+        borrowing: TenantBorrowing,
+    ) -> StoreWork {
+        StoreWork {
+            worker,
+            clock,
+            tables,
+            random,
+            cipher,
+            borrow_max,
+            borrowing,
+            meter: WantedMeter::default(),
+            returns: BTreeMap::new(),
+        }
+    }
+
+    fn store(&self) -> &Store {
+        self.worker.store()
+    }
+
+    /// Carries an action out. Returns what the node is to be told. Actions on connections are not the store's, and
+    /// nothing happens.
+    pub(super) fn perform(&mut self, action: LendingAction) -> Vec<LendingInput> {
+        match action {
+            LendingAction::LendBlocks { peer, blocks } => vec![self.lend(peer, blocks)],
+            LendingAction::FreeBlocks { blocks, .. } => {
+                self.worker.end_lent(&blocks);
+                Vec::new()
+            }
+            LendingAction::TakeLent { blocks, reason } => self.take_lent(blocks, reason),
+            LendingAction::ReportHeats { peer } => {
+                let node = self.tables.node.read();
+                let blocks: Vec<LentBlock> = node.loans().blocks_of(peer).collect();
+                drop(node);
+                let heats = self.worker.lent_heats(&blocks);
+                vec![LendingInput::Heats { peer, heats }]
+            }
+            LendingAction::OpenLease {
+                peer,
+                incarnation,
+                lease,
+                range,
+            } => self.open_lease(peer, incarnation, lease, range),
+            LendingAction::ExtendLease { peer, lease, range } => {
+                self.extend_lease(peer, lease, range)
+            }
+            LendingAction::ForgetBlocks {
+                peer,
+                lease,
+                ranges,
+            } => {
+                self.forget(peer, lease, &ranges);
+                Vec::new()
+            }
+            LendingAction::SuspendLeases { peer } => {
+                let leases = &self.tables.leases;
+                leases.set_access(peer, LeaseAccess::Suspended);
+                Vec::new()
+            }
+            LendingAction::ResumeLeases { peer } => {
+                self.tables.leases.set_access(peer, LeaseAccess::Open);
+                Vec::new()
+            }
+            LendingAction::EndLease { peer, lease } => {
+                self.end_lease(peer, lease);
+                Vec::new()
+            }
+            LendingAction::ChooseReturns {
+                peer,
+                blocks,
+                reason,
+                ..
+            } => self.choose_returns(peer, blocks, reason),
+            _ => Vec::new(),
+        }
+    }
+
+    fn lend(&self, peer: PeerId, blocks: u32) -> LendingInput {
+        let now = self.clock.now();
+        let wished = 0..blocks.min(LENT_AT_ONCE);
+        let blocks = wished.map_while(|_| self.worker.lend(now)).collect();
+        LendingInput::BlocksLent { peer, blocks }
+    }
+
+    fn take_lent(&self, blocks: u32, reason: RecallReason) -> Vec<LendingInput> {
+        let before = self.taken_back(RecallReason::Host);
+        self.worker.take_back(blocks);
+        before.into_iter().chain(self.taken_back(reason)).collect()
+    }
+
+    /// The lent blocks that the store took back since the last call.
+    pub(super) fn taken_back(&self, reason: RecallReason) -> Option<LendingInput> {
+        let blocks: Vec<LentBlock> = self.store().take_taken_back();
+        (!blocks.is_empty()).then_some(LendingInput::BlocksTaken { blocks, reason })
+    }
+
+    fn open_lease(
+        &mut self,
+        peer: PeerId,
+        incarnation: Incarnation,
+        lease: LeaseId,
+        range: IndexRange,
+    ) -> Vec<LendingInput> {
+        let mut secret = Zeroizing::new([0u8; 32]);
+        if self.random.fill(&mut secret[..]).is_err() {
+            return self.decline(peer, lease, range);
+        }
+        let Some(slot) = self.add_to_vacant(peer, range) else {
+            return self.decline(peer, lease, range);
+        };
+        let key = LeaseKey::new(self.cipher, &secret);
+        let record = LeaseRecord::new((peer, lease), incarnation, slot, key);
+        self.tables.leases.insert(record);
+        Vec::new()
+    }
+
+    /// Opens a lease in the store under the first number that is free there, too.
+    fn add_to_vacant(&self, peer: PeerId, range: IndexRange) -> Option<LeaseSlot> {
+        let distance = self.distance(peer);
+        for slot in self.tables.leases.vacant() {
+            let indices = range.first()..range.end();
+            match self.store().add_to_lease(slot, distance, indices) {
+                Ok(()) => return Some(slot),
+                Err(OpenLeaseError::InUse) => {}
+                Err(OpenLeaseError::Full | OpenLeaseError::NoSuchSlot) => return None,
+            }
+        }
+        None
+    }
+
+    /// How far away a lender is: the time of a ping and its answer, in microseconds.
+    fn distance(&self, peer: PeerId) -> u32 {
+        let status = self.tables.status();
+        let status = status.peers.get(usize::from(peer.0));
+        let micros = status.and_then(|peer| peer.round_trip);
+        micros.map_or(u32::MAX, |time| {
+            u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+        })
+    }
+
+    fn extend_lease(
+        &mut self,
+        peer: PeerId,
+        lease: LeaseId,
+        range: IndexRange,
+    ) -> Vec<LendingInput> {
+        let indices = range.first()..range.end();
+        let distance = self.distance(peer);
+        let record = self.tables.leases.find(peer, lease);
+        let added = record.map(|it| self.store().add_to_lease(it.slot, distance, indices));
+        match added {
+            Some(Ok(())) => Vec::new(),
+            _ => self.decline(peer, lease, range),
+        }
+    }
+
+    /// Gives blocks back that the store has no room for. The node wants no more until the next measurement.
+    fn decline(&self, peer: PeerId, lease: LeaseId, range: IndexRange) -> Vec<LendingInput> {
+        let ranges = IndexRanges::try_from(vec![range]).expect("one range is in order");
+        let borrowed = self.tables.node.read().borrows().borrowed();
+        vec![
+            LendingInput::Wanted {
+                blocks: borrowed.saturating_sub(range.count()),
+            },
+            LendingInput::BlocksReturned {
+                peer,
+                lease,
+                ranges,
+                reason: ReturnReason::NoRoom,
+            },
+        ]
+    }
+
+    fn forget(&self, peer: PeerId, lease: LeaseId, ranges: &IndexRanges) {
+        if let Some(record) = self.tables.leases.find(peer, lease) {
+            for range in ranges.as_slice() {
+                let indices = range.first()..range.end();
+                self.store().recall(record.slot, &indices);
+            }
+        }
+    }
+
+    fn end_lease(&self, peer: PeerId, lease: LeaseId) {
+        if let Some(record) = self.tables.leases.find(peer, lease) {
+            self.store().end_lease(record.slot);
+            self.tables.leases.remove(record.slot);
+        }
+    }
+
+    fn choose_returns(
+        &mut self,
+        peer: PeerId,
+        blocks: u32,
+        reason: ReturnReason,
+    ) -> Vec<LendingInput> {
+        let leases = self.tables.leases.all();
+        let mut left = blocks;
+        for lease in leases.iter().filter(|lease| lease.peer == peer) {
+            left -= self.store().return_blocks_of(lease.slot, left);
+        }
+        let left = blocks - left;
+        if left > 0 {
+            self.returns.insert(peer, ChosenReturns { left, reason });
+        }
+        self.returned()
+    }
+
+    /// The borrowed blocks that the store gives back now.
+    pub(super) fn returned(&mut self) -> Vec<LendingInput> {
+        let mut of_slots: BTreeMap<u16, IndexSet> = BTreeMap::new();
+        for (slot, index) in self.store().take_returned() {
+            let range = IndexRange::new(index, 1).expect("an index of a lease has one after it");
+            of_slots.entry(slot.0).or_default().insert(range);
+        }
+        let mut inputs = Vec::new();
+        for (slot, indices) in of_slots {
+            let Some(record) = self.tables.leases.at(LeaseSlot(slot)) else {
+                continue;
+            };
+            let reason = self.reason_of(record.peer, indices.count());
+            inputs.extend(indices.messages().into_iter().map(|ranges| {
+                LendingInput::BlocksReturned {
+                    peer: record.peer,
+                    lease: record.lease,
+                    ranges,
+                    reason,
+                }
+            }));
+        }
+        inputs
+    }
+
+    /// Why blocks go back to a lender: it asked for so many, or nobody read them for long.
+    fn reason_of(&mut self, peer: PeerId, blocks: u32) -> ReturnReason {
+        let Some(chosen) = self.returns.get_mut(&peer) else {
+            return ReturnReason::Unread;
+        };
+        let reason = chosen.reason;
+        chosen.left = chosen.left.saturating_sub(blocks);
+        if chosen.left == 0 {
+            self.returns.remove(&peer);
+        }
+        reason
+    }
+
+    /// What the node can lend now.
+    pub(super) fn lendable(&self) -> LendingInput {
+        LendingInput::Lendable {
+            blocks: self.store().lendable(),
+        }
+    }
+
+    /// What the node wants now, from what its tenants evicted. It is to be called each second.
+    pub(super) fn measure_wanted(&mut self, now: Duration) -> LendingInput {
+        let tenants = self.store().tenants();
+        let may_borrow = |tenant: &&TenantFigures| (self.borrowing)(tenant) == Borrowing::Allowed;
+        let evicted = tenants.iter().filter(may_borrow);
+        let evicted = evicted.map(|tenant| tenant.pages.tally.evictions).sum();
+        let growth = growth(&self.store().figures());
+        self.meter.record(now, evicted, growth);
+        let borrowed = self.tables.node.read().borrows().borrowed();
+        LendingInput::Wanted {
+            blocks: self.meter.wanted(now, borrowed, self.borrow_max),
+        }
+    }
+
+    /// Keeps far blocks ready. Returns whether a tenant wanted one, so that it is to be called soon again.
+    pub(super) fn ready_far_blocks(&self) -> bool {
+        self.worker.ready_far_blocks()
+    }
+}
+
+fn growth(figures: &StoreFigures) -> ArenaGrowth {
+    match figures.held < figures.limit {
+        true => ArenaGrowth::Possible,
+        false => ArenaGrowth::Exhausted,
+    }
+}
