@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 
+use sublet_lend::control::ControlError;
 use sublet_lend::node::LendingChange;
 use sublet_tls::peer::PeerRefusal;
 use sublet_types::NodeName;
@@ -30,6 +31,13 @@ pub enum PeerNotice {
         party: RefusedParty,
         /// Why.
         refusal: PeerRefusal,
+    },
+    /// A peer sent what is no line of this protocol, and is shut out for a while. It comes once a party.
+    Garbled {
+        /// Who sent it.
+        party: RefusedParty,
+        /// What is wrong with the line.
+        error: ControlError,
     },
     /// A member was not reached. It comes once until the member is connected.
     Unreachable {

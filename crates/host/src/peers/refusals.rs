@@ -27,7 +27,8 @@ pub(super) enum RefusalNews {
     Known,
 }
 
-/// How often who was refused. Causes have the names of [`sublet_tls::peer::PeerRefusal::label`].
+/// How often who was refused. Causes have the names of [`sublet_tls::peer::PeerRefusal::label`], and `garbled` is a line
+/// that is none.
 #[derive(Clone, Debug, Default)]
 pub struct RefusalCounts {
     of_parties: BTreeMap<(RefusedParty, &'static str), u64>,

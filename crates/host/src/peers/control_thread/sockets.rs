@@ -8,6 +8,7 @@ use std::time::Duration;
 use mio::net::TcpStream;
 use mio::{Interest, Token};
 use rustls::Connection as TlsSession;
+use sublet_lend::control::ControlError;
 use sublet_lend::ids::{ConnectionId, PeerId, SessionNonce};
 use sublet_lend::node::LendingInput;
 use sublet_tls::peer::{ConnectedPeer, PeerRefusal};
@@ -27,6 +28,9 @@ const GREET_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long what was sent may take to go out after a connection was closed.
 pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+
+/// The cause under which lines are counted that are none of the protocol.
+const GARBLED: &str = "garbled";
 
 /// The most connections that were accepted and whose handshake goes on. A further one takes the place of the oldest.
 const HANDSHAKES_MAX: usize = 64;
@@ -256,18 +260,8 @@ impl ControlThread {
 
     /// Ends a connection, and tells the node and the log as far as they must know.
     pub(super) fn connection_over(&mut self, id: ConnectionId, end: ConnectionEnd) {
-        if matches!(end, ConnectionEnd::Garbled(_)) {
-            // The node says goodbye first, if this is a peer's present connection.
-            self.inputs
-                .push_back(LendingInput::Garbled { connection: id });
-            self.settle();
-        }
-        let Some(connection) = self.sockets.connections.get(&id) else {
-            return;
-        };
-        if let (ConnectionEnd::Garbled(_), ConnectionStage::Closing(_)) = (&end, &connection.stage)
-        {
-            return;
+        if let ConnectionEnd::Garbled(error) = end {
+            return self.garbled(id, error);
         }
         let Some(connection) = self.sockets.connections.remove(&id) else {
             return;
@@ -293,19 +287,45 @@ impl ControlThread {
         }
     }
 
-    /// Counts a refusal, and logs the first of its party and cause.
-    fn refused(&mut self, connection: &ControlConnection, refusal: PeerRefusal) {
+    /// Lets the node shut a peer out that sent what is no line. It says goodbye if this is the peer's connection.
+    fn garbled(&mut self, id: ConnectionId, error: ControlError) {
+        let Some(party) = self.sockets.connections.get(&id).map(|it| self.party(it)) else {
+            return;
+        };
+        if self.count_refusal(&party, GARBLED) == RefusalNews::First {
+            self.observer.observe(PeerNotice::Garbled { party, error });
+        }
+        self.inputs
+            .push_back(LendingInput::Garbled { connection: id });
+        self.settle();
+        let connection = self.sockets.connections.get(&id);
+        let is_closing =
+            connection.is_some_and(|it| matches!(it.stage, ConnectionStage::Closing(_)));
+        if !is_closing {
+            self.connection_over(id, ConnectionEnd::Closed);
+        }
+    }
+
+    /// Whom a connection is with, as refusals are counted.
+    fn party(&self, connection: &ControlConnection) -> RefusedParty {
         let called = match connection.opener {
             ConnectionOpener::Us(peer) => self.member(peer),
             ConnectionOpener::Them => None,
         };
-        let party = match called {
+        match called {
             Some(member) => RefusedParty::Member(member.name.clone()),
             None => RefusedParty::Address(connection.remote.ip()),
-        };
-        let mut refusals = self.tables.refusals.lock();
-        let news = refusals.count(party.clone(), refusal.label());
-        drop(refusals);
+        }
+    }
+
+    fn count_refusal(&self, party: &RefusedParty, cause: &'static str) -> RefusalNews {
+        self.tables.refusals.lock().count(party.clone(), cause)
+    }
+
+    /// Counts a refusal, and logs the first of its party and cause.
+    fn refused(&mut self, connection: &ControlConnection, refusal: PeerRefusal) {
+        let party = self.party(connection);
+        let news = self.count_refusal(&party, refusal.label());
         if news == RefusalNews::First {
             self.observer
                 .observe(PeerNotice::Refused { party, refusal });

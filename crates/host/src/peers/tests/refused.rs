@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use sublet_lend::node::LinkState;
+use sublet_lend::node::{LinkState, ShutCause};
+use sublet_tls::peer::{DefaultTimeProvider, PeerCredentials};
 
 use super::super::{PeerNotice, RefusedParty};
 use super::authority::{HOST_NAME, TestAuthority, fingerprint};
-use super::cluster::{BoundNode, TestNode, TestTime, connected};
+use super::cluster::{BoundNode, TestNode, TestTime, connected, member};
 
 /// How often a cause was logged.
 fn logged(node: &TestNode, cause: &str) -> usize {
@@ -148,4 +149,32 @@ fn silent_connections_keep_no_member_out() {
     let a = a.start(time.0, authority.settings("blue", "a"), vec![to_b]);
     connected(&time, &[a, b]);
     drop(silent);
+}
+
+/// A node's certificate does not make lines of what is none.
+#[test]
+fn a_peer_that_sends_no_lines_is_shut_out() {
+    let (time, authority) = (TestTime::start(), TestAuthority::new());
+    let b = BoundNode::new("b");
+    let (address, to_a) = (b.address(), member("a", 1));
+    let b = b.start(time.0, authority.settings("blue", "b"), vec![to_a]);
+    let own = PeerCredentials::load(
+        &authority.settings("blue", "a"),
+        Arc::new(DefaultTimeProvider),
+    );
+    let name = "b".parse().expect("a name");
+    let tls = own.expect("loaded").connect(&name).expect("a client");
+    let socket = TcpStream::connect(address).expect("connected");
+    let mut stream = StreamOwned::new(tls, socket);
+    stream.write_all(b"no line of JSON\n").expect("sent");
+    time.wait("shut out", || {
+        let cause = ShutCause::Garbled;
+        matches!(b.peer("a").link, LinkState::Shut { cause: now, .. } if now == cause)
+    });
+    assert_eq!(refused(&b, "garbled"), 1);
+    let is_garbled = |notice: &PeerNotice| matches!(notice, PeerNotice::Garbled { .. });
+    assert!(b.notices.lock().iter().any(is_garbled));
+    let mut said = String::new();
+    let _ = stream.read_to_string(&mut said);
+    assert!(said.contains("\"bye\""), "{said}");
 }
