@@ -1,36 +1,22 @@
-//! This host among those that it lends to and borrows from: control connections, sessions and leases.
+//! Hosts that lend each other memory: who lends what to whom (`control`), and how pages go there and come back.
 //!
 //! ```text
-//!  peers ◄──lines over TLS──► control thread ◄──inputs, actions──► `LendingNode`
-//!                                   │  │
-//!               blocks lent, taken, │  │ sessions, leases, loans
-//!               leases opened, ended▼  ▼
-//!                                store  tables ◄── threads that carry pages
+//!            borrower                                       lender
+//!   outbox ──► courier ────── Write, one connection ──────► page server ──► lent blocks
+//!          ◄── settle  ◄───── Done ───────────────────────
+//!   a get  ──► fetcher ────── Read, one a thread ─────────► page server ◄── lent blocks
+//!          ◄── a page  ◄───── Data ───────────────────────
 //! ```
 //!
-//! One thread drives the state machine of `lend`. It alone changes the tables. Threads that carry pages read them. A
-//! connection that opens with `S` carries pages, and its socket goes to whoever serves those.
+//! Who may connect, which block an index stands for, and which leases there are is what the control connections know.
 
-mod connection;
-mod control_plane;
-mod control_thread;
-mod dialer;
-mod lease_records;
-mod newcomers;
-mod notices;
-mod peer_tables;
-mod refusals;
-mod sessions;
-mod settings;
-mod socket_options;
-mod store_work;
+mod byte_buffers;
+pub mod control;
+pub mod courier;
+pub mod lease_routes;
+mod outgoing_socket;
+pub mod page_fetcher;
+mod page_ranges;
+pub mod page_server;
 #[cfg(test)]
 mod tests;
-
-pub use self::control_plane::{ControlPlane, ControlPlaneError, ControlPlanePorts};
-pub use self::lease_records::{LeaseAccess, LeaseRecord, LeaseRecords};
-pub use self::notices::{PageConnectionTaker, PeerNotice, PeerObserver};
-pub use self::peer_tables::PeerTables;
-pub use self::refusals::{REFUSED_PARTIES_MAX, RefusalCounts, RefusedParty};
-pub use self::sessions::{PeerSession, SessionTable, node_number};
-pub use self::settings::{ControlMember, ControlPlaneSettings};

@@ -1,0 +1,36 @@
+//! This host among those that it lends to and borrows from: control connections, sessions and leases.
+//!
+//! ```text
+//!  peers ◄──lines over TLS──► control thread ◄──inputs, actions──► `LendingNode`
+//!                                   │  │
+//!               blocks lent, taken, │  │ sessions, leases, loans
+//!               leases opened, ended▼  ▼
+//!                                store  tables ◄── threads that carry pages
+//! ```
+//!
+//! One thread drives the state machine of `lend`. It alone changes the tables. Threads that carry pages read them. A
+//! connection that opens with `S` carries pages, and its socket goes to whoever serves those.
+
+mod connection;
+mod control_plane;
+mod control_thread;
+mod dialer;
+mod lease_records;
+mod newcomers;
+mod notices;
+mod peer_tables;
+mod refusals;
+mod sessions;
+mod settings;
+mod socket_options;
+mod store_work;
+#[cfg(test)]
+mod tests;
+
+pub use self::control_plane::{ControlPlane, ControlPlaneError, ControlPlanePorts};
+pub use self::lease_records::{LeaseAccess, LeaseRecord, LeaseRecords};
+pub use self::notices::{PageConnectionTaker, PeerNotice, PeerObserver};
+pub use self::peer_tables::PeerTables;
+pub use self::refusals::{REFUSED_PARTIES_MAX, RefusalCounts, RefusedParty};
+pub use self::sessions::{PeerSession, SessionTable, node_number};
+pub use self::settings::{ControlMember, ControlPlaneSettings};

@@ -1,0 +1,7 @@
+//! Two and three nodes in one process, each with its own store, over loopback.
+
+mod authority;
+mod cluster;
+mod lending;
+mod refused;
+mod relay;

@@ -1,0 +1,103 @@
+//! A lender, as the courier sees it: its leases, and the connection to it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sublet_store::{LeaseSlot, Worker};
+
+use super::courier_figures::CourierCounters;
+use super::write_connection::{WriteConnection, WriteConnectionEnd};
+use super::write_message::BATCH_PAGES_MAX;
+use crate::peers::lease_routes::{LeaseRoute, LenderSession};
+use crate::peers::outgoing_socket::RECONNECT_PAUSE;
+
+/// What a look at a lender's leases came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CarryOutcome {
+    /// Nothing waits, or nothing can be sent.
+    Nothing,
+    /// Fewer pages than a message has.
+    Some,
+    /// A whole message. More may wait.
+    Full,
+}
+
+/// A session with a lender, whose leases are carried to.
+pub(super) struct CarriedLender {
+    pub(super) session: Arc<LenderSession>,
+    pub(super) leases: Vec<(LeaseSlot, LeaseRoute)>,
+    pub(super) connection: Option<WriteConnection>,
+    connects_at: Instant,
+    /// The lease whose turn it is.
+    next: usize,
+}
+
+impl CarriedLender {
+    /// A lender without a connection.
+    pub(super) fn new(session: Arc<LenderSession>, now: Instant) -> CarriedLender {
+        CarriedLender {
+            session,
+            leases: Vec::new(),
+            connection: None,
+            connects_at: now,
+            next: 0,
+        }
+    }
+
+    /// Connects if there is no connection, and takes pages of its leases out of the outbox, a message of each.
+    pub(super) fn carry(
+        &mut self,
+        worker: &Worker,
+        counters: &CourierCounters,
+        now: Instant,
+    ) -> CarryOutcome {
+        let mut outcome = CarryOutcome::Nothing;
+        if self.connection.is_none() && now >= self.connects_at {
+            match WriteConnection::open(&self.session, now) {
+                Ok(connection) => self.connection = Some(connection),
+                Err(error) => self.count_end(&error.into(), counters, now),
+            }
+        }
+        let Some(connection) = &mut self.connection else {
+            return outcome;
+        };
+        for _ in 0..self.leases.len() {
+            if !connection.has_room() {
+                break;
+            }
+            self.next = (self.next + 1) % self.leases.len();
+            let (lease, route) = &self.leases[self.next];
+            outcome = outcome.max(match connection.take(worker, *lease, route, now) {
+                0 => CarryOutcome::Nothing,
+                BATCH_PAGES_MAX => CarryOutcome::Full,
+                _ => CarryOutcome::Some,
+            });
+        }
+        outcome
+    }
+
+    /// Sends and settles. If the connection is at its end, all that is not answered is lost.
+    pub(super) fn exchange(&mut self, worker: &Worker, counters: &CourierCounters, now: Instant) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        if let Err(end) = connection.exchange(worker, counters, now) {
+            self.count_end(&end, counters, now);
+            self.lose(worker, counters);
+        }
+    }
+
+    /// Ends the connection, if there is one.
+    pub(super) fn lose(&mut self, worker: &Worker, counters: &CourierCounters) {
+        if let Some(connection) = self.connection.take() {
+            connection.lose(worker, counters);
+        }
+    }
+
+    fn count_end(&mut self, end: &WriteConnectionEnd, counters: &CourierCounters, now: Instant) {
+        let lender = self.session.address();
+        tracing::debug!(%lender, %end, "the connection that carries pages to a lender ended");
+        CourierCounters::bump(&counters.connections_lost);
+        self.connects_at = now + RECONNECT_PAUSE;
+    }
+}

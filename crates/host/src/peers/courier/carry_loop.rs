@@ -1,0 +1,167 @@
+//! The courier's loop.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use sublet_store::{LEASES_MAX, LeaseSlot, SendOutcome, Worker};
+
+use super::carried_lender::{CarriedLender, CarryOutcome};
+use super::courier_figures::CourierCounters;
+use super::write_message::BATCH_PAGES_MAX;
+use crate::peers::lease_routes::LeaseRoutes;
+
+/// How long pages may wait for others, so that a message has many.
+const GATHER_TIME: Duration = Duration::from_micros(200);
+
+/// How long the courier sleeps at most when no page came lately. It doubles its pauses up to there.
+const IDLE_PAUSE_MAX: Duration = Duration::from_millis(5);
+
+/// How long the courier sleeps when there is no lease.
+const LEASELESS_PAUSE: Duration = Duration::from_millis(50);
+
+/// The courier's loop, in its thread.
+pub(super) struct CarryLoop {
+    worker: Worker,
+    routes: Arc<LeaseRoutes>,
+    counters: Arc<CourierCounters>,
+    is_stopped: Arc<AtomicBool>,
+    lenders: Vec<CarriedLender>,
+    /// The version of the routes that `lenders` stands for.
+    version: Option<u64>,
+    /// Leases that had a route once and have none now. Pages that still wait for them are lost.
+    ended: [bool; LEASES_MAX],
+    pause: Duration,
+    looks_at: Instant,
+}
+
+impl CarryLoop {
+    /// A loop in the worker's thread. It ends when `is_stopped` is set.
+    pub(super) fn new(
+        worker: Worker,
+        routes: Arc<LeaseRoutes>,
+        counters: Arc<CourierCounters>,
+        is_stopped: Arc<AtomicBool>,
+    ) -> CarryLoop {
+        CarryLoop {
+            worker,
+            routes,
+            counters,
+            is_stopped,
+            lenders: Vec::new(),
+            version: None,
+            ended: [false; LEASES_MAX],
+            pause: GATHER_TIME,
+            looks_at: Instant::now(),
+        }
+    }
+
+    /// Carries pages until it is stopped. Then all that is not answered is lost.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's poll failed.
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !self.is_stopped.load(Ordering::Acquire) {
+            self.follow_routes();
+            self.carry(Instant::now());
+            let now = Instant::now();
+            for lender in &mut self.lenders {
+                lender.exchange(&self.worker, &self.counters, now);
+            }
+            outcome = self.sleep();
+        }
+        for lender in &mut self.lenders {
+            lender.lose(&self.worker, &self.counters);
+        }
+        outcome
+    }
+
+    /// Takes over changes of the routes.
+    fn follow_routes(&mut self) {
+        let version = self.routes.version();
+        if self.version == Some(version) {
+            return;
+        }
+        self.version = Some(version);
+        for lender in &mut self.lenders {
+            for (lease, _) in lender.leases.drain(..) {
+                self.ended[usize::from(lease.0)] = true;
+            }
+        }
+        for (lease, route) in self.routes.all() {
+            self.ended[usize::from(lease.0)] = false;
+            let is_same = |lender: &CarriedLender| Arc::ptr_eq(&lender.session, &route.session);
+            let at = self.lenders.iter().position(is_same).unwrap_or_else(|| {
+                let session = Arc::clone(&route.session);
+                self.lenders
+                    .push(CarriedLender::new(session, Instant::now()));
+                self.lenders.len() - 1
+            });
+            self.lenders[at].leases.push((lease, route));
+        }
+        for lender in &mut self.lenders {
+            if lender.leases.is_empty() {
+                lender.lose(&self.worker, &self.counters);
+            }
+        }
+        self.lenders.retain(|lender| !lender.leases.is_empty());
+    }
+
+    /// Looks for pages, if pages have gathered for long enough.
+    fn carry(&mut self, now: Instant) {
+        if now < self.looks_at {
+            return;
+        }
+        let (worker, counters) = (&self.worker, &self.counters);
+        let outcomes = self.lenders.iter_mut();
+        let outcomes = outcomes.map(|lender| lender.carry(worker, counters, now));
+        let outcome = outcomes.max().unwrap_or(CarryOutcome::Nothing);
+        self.lose_of_ended();
+        self.pause = match outcome {
+            CarryOutcome::Full => Duration::ZERO,
+            CarryOutcome::Some => GATHER_TIME,
+            CarryOutcome::Nothing => (self.pause * 2).clamp(GATHER_TIME, IDLE_PAUSE_MAX),
+        };
+        self.looks_at = now + self.pause;
+    }
+
+    /// Settles pages that wait for leases that have ended.
+    fn lose_of_ended(&self) {
+        for lease in (0..).map(LeaseSlot).take(LEASES_MAX) {
+            if !self.ended[usize::from(lease.0)] {
+                continue;
+            }
+            let mut lost = Vec::new();
+            self.worker
+                .take_outbound(lease, BATCH_PAGES_MAX, |page, _| lost.push(page));
+            for page in lost {
+                CourierCounters::bump(&self.counters.pages_lost);
+                self.worker.settle(page, SendOutcome::Lost);
+            }
+        }
+    }
+
+    /// Sleeps until a socket has something or takes something, or until it is time to look for pages.
+    fn sleep(&self) -> io::Result<()> {
+        let longest = match self.lenders.is_empty() {
+            true => LEASELESS_PAUSE,
+            false => self.looks_at.saturating_duration_since(Instant::now()),
+        };
+        let connections = self.lenders.iter().flat_map(|lender| &lender.connection);
+        let mut sockets: Vec<PollFd<'_>> = connections
+            .map(|connection| {
+                let (socket, events) = connection.awaited();
+                PollFd::from_borrowed_fd(socket, events | PollFlags::ERR)
+            })
+            .collect();
+        match poll(&mut sockets, Timespec::try_from(longest).ok().as_ref()) {
+            Ok(_) | Err(Errno::INTR | Errno::NOMEM | Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

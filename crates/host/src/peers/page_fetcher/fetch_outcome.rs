@@ -1,0 +1,33 @@
+//! What became of a page that was to be fetched.
+
+/// What became of a page that was to be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchOutcome<'p> {
+    /// The page's bytes. Its seal was opened.
+    Page(&'p [u8]),
+    /// The lender did not give the page in time. The get ends with [`Worker::gone`](sublet_store::Worker::gone).
+    Gone(GoneCause),
+    /// The lender is too slow now, and was not asked. The page is still there: whoever has a backing reads that.
+    NotAsked,
+}
+
+/// Why a page did not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GoneCause {
+    /// The lender does not have the page.
+    Absent,
+    /// The lender's answer did not come within the guard's time limit.
+    Late,
+    /// The lender's bytes are not those that were sealed.
+    Forged,
+    /// The lender says that the block was never lent to this host.
+    Refused,
+    /// The lender has no time, or as many requests wait for its answers as may.
+    Busy,
+    /// The lease has ended.
+    LeaseEnded,
+    /// There is no connection to the lender.
+    Unreachable,
+    /// The lender broke the protocol.
+    BrokenProtocol,
+}

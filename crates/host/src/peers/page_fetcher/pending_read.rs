@@ -1,0 +1,74 @@
+//! A read that was sent to a lender, from one batch of pages.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use sublet_lend::wire::{Answer, MessageTag, PAGE_BYTES, PageSet};
+
+use super::fetch_outcome::GoneCause;
+use crate::peers::lease_routes::LeaseRoute;
+
+/// A read of pages of one lease.
+pub(super) struct PendingRead {
+    pub(super) route: LeaseRoute,
+    /// The lender's place in the fetcher's list.
+    pub(super) lender: usize,
+    pub(super) tag: MessageTag,
+    /// Its pages: places in the order of the batch.
+    pub(super) pages: Range<usize>,
+    pub(super) asked_at: Instant,
+    pub(super) deadline: Instant,
+    pub(super) purpose: ReadPurpose,
+    pub(super) state: ReadState,
+    /// Whether the lender's guard has learnt how it ended.
+    pub(super) is_counted: bool,
+}
+
+/// Why the lender is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadPurpose {
+    /// It is quick enough.
+    Fetch,
+    /// It was too slow, and this read tells whether it still is.
+    Probe,
+}
+
+/// How far a read is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadState {
+    /// The lender has not answered, or not all pages have come.
+    Awaited(Option<PageSet>),
+    /// The pages of the set have come.
+    Complete(PageSet),
+    /// It ended without pages.
+    Ended(GoneCause),
+}
+
+impl PendingRead {
+    /// Returns whether its answer is still awaited.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(self.state, ReadState::Awaited(_))
+    }
+
+    /// Records what the lender says.
+    pub(super) fn answered(&mut self, answer: Answer) {
+        self.state = match answer {
+            Answer::Pages(pages) => ReadState::Awaited(Some(pages)),
+            Answer::LeaseGone => ReadState::Ended(GoneCause::LeaseEnded),
+            Answer::Busy => ReadState::Ended(GoneCause::Busy),
+            Answer::Refused => ReadState::Ended(GoneCause::Refused),
+        };
+    }
+
+    /// Records that all pages of the answer have come.
+    pub(super) fn completed(&mut self) {
+        if let ReadState::Awaited(Some(pages)) = self.state {
+            self.state = ReadState::Complete(pages);
+        }
+    }
+
+    /// Where the bytes of a page of the message belong in the batch.
+    pub(super) fn bytes_at(&self, ordinal: usize, offset: usize) -> usize {
+        (self.pages.start + ordinal) * PAGE_BYTES + offset
+    }
+}

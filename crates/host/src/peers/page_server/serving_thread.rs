@@ -1,0 +1,396 @@
+//! A thread of the page server. Of what is ready, reads go first, and at most one write goes between two looks.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
+use sublet_lend::ids::SessionId;
+use sublet_lend::wire::{ConnectionClass, PAGE_BYTES};
+use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
+
+use super::directories::AdmitConnections;
+use super::inbox::{ThreadInbox, ThreadMessage};
+use super::page_service::PageService;
+use super::served_connection::{ConnectionEnd, MovedPages, ServedConnection, TurnOutcome};
+use super::server_figures::ServerCounters;
+use super::serving_budget::{CpuShare, ServingBudget, ServingCost};
+
+/// Events that one look takes.
+pub(super) const EVENTS_MAX: usize = 256;
+
+/// The most connections of a thread.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// The most connections of a thread whose hello has not come.
+const HELLOS_AWAITED_MAX: usize = 256;
+
+/// How long a connection may take to say its hello.
+const HELLO_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// How long the thread waits before it accepts again, if the kernel had no descriptor or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The token of the inbox.
+pub(super) const INBOX: Token = Token(usize::MAX);
+
+/// The token of the listener.
+pub(super) const LISTENER: Token = Token(usize::MAX - 1);
+
+/// Where accepted connections go: to all threads in turn.
+pub(super) struct PageListener {
+    listener: TcpListener,
+    inboxes: Vec<Arc<ThreadInbox>>,
+    next: usize,
+}
+
+/// What is shared by all threads.
+#[derive(Clone)]
+pub(super) struct SharedService {
+    pub(super) sessions: Arc<dyn AdmitConnections>,
+    pub(super) budget: Arc<Mutex<ServingBudget>>,
+    pub(super) cpu: CpuShare,
+    /// When the budget's time began.
+    pub(super) origin: Instant,
+    pub(super) incarnation: u64,
+}
+
+/// A thread of the page server.
+pub(super) struct ServingThread {
+    poll: Poll,
+    events: Events,
+    pace: AdaptivePoller,
+    inbox: Arc<ThreadInbox>,
+    listener: Option<PageListener>,
+    accepts_at: Option<Instant>,
+    service: PageService,
+    shared: SharedService,
+    /// Connections by their token. Each is at most once in one of the queues.
+    connections: Vec<Option<QueuedConnection>>,
+    open: usize,
+    /// Connections whose hello has not come.
+    hellos_awaited: usize,
+    reads_due: VecDeque<usize>,
+    writes_due: VecDeque<usize>,
+    is_stopped: bool,
+}
+
+struct QueuedConnection {
+    connection: ServedConnection,
+    is_due: bool,
+}
+
+impl PageListener {
+    /// A listener whose connections go to these inboxes.
+    pub(super) fn new(listener: TcpListener, inboxes: Vec<Arc<ThreadInbox>>) -> PageListener {
+        PageListener {
+            listener,
+            inboxes,
+            next: 0,
+        }
+    }
+
+    /// Accepts all that wait.
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            match self.listener.accept() {
+                Ok((socket, _)) => {
+                    let inbox = &self.inboxes[self.next % self.inboxes.len()];
+                    inbox.send(ThreadMessage::Serve(socket.into()));
+                    self.next = self.next.wrapping_add(1);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(()),
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+}
+
+impl ServingThread {
+    /// A thread with a poll in which its inbox's waker is registered.
+    pub(super) fn new(
+        poll: Poll,
+        inbox: Arc<ThreadInbox>,
+        mut listener: Option<PageListener>,
+        service: PageService,
+        shared: SharedService,
+    ) -> io::Result<ServingThread> {
+        if let Some(listener) = &mut listener {
+            let registry = poll.registry();
+            registry.register(&mut listener.listener, LISTENER, Interest::READABLE)?;
+        }
+        Ok(ServingThread {
+            poll,
+            events: Events::with_capacity(EVENTS_MAX),
+            pace: AdaptivePoller::default(),
+            inbox,
+            listener,
+            accepts_at: None,
+            service,
+            shared,
+            connections: Vec::new(),
+            open: 0,
+            hellos_awaited: 0,
+            reads_due: VecDeque::new(),
+            writes_due: VecDeque::new(),
+            is_stopped: false,
+        })
+    }
+
+    /// Serves until a message stops it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's poll failed.
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        while !self.is_stopped {
+            let pause = self.pause();
+            self.look(pause)?;
+            self.note_events();
+            self.take_messages();
+            self.drop_silent();
+            if self.pause().is_zero() {
+                self.serve_round();
+            }
+        }
+        for at in 0..self.connections.len() {
+            self.close(at);
+        }
+        Ok(())
+    }
+
+    /// How long borrowers must wait now.
+    fn pause(&self) -> Duration {
+        let now = self.shared.origin.elapsed();
+        self.shared.budget.lock().wait(now)
+    }
+
+    /// Looks for events: at once if there is work, and otherwise at the pace of the last waits.
+    fn look(&mut self, pause: Duration) -> io::Result<()> {
+        let has_due = !self.reads_due.is_empty() || !self.writes_due.is_empty();
+        let longest = self.longest_sleep();
+        let (poll, events) = (&mut self.poll, &mut self.events);
+        if has_due {
+            poll_kernel(poll, events, Some(pause))?;
+            return Ok(());
+        }
+        self.pace.wait(|mode| match mode {
+            PollMode::NonBlocking => poll_kernel(poll, events, Some(Duration::ZERO)),
+            PollMode::Blocking => poll_kernel(poll, events, longest),
+        })
+    }
+
+    /// How long the thread may sleep without an event.
+    fn longest_sleep(&self) -> Option<Duration> {
+        match (self.accepts_at, self.hellos_awaited) {
+            (Some(_), _) => Some(ACCEPT_PAUSE),
+            (None, 0) => None,
+            (None, _) => Some(HELLO_TIME_MAX),
+        }
+    }
+
+    fn note_events(&mut self) {
+        let mut accepts = self.accepts_at.is_some_and(|at| at <= Instant::now());
+        for event in &self.events {
+            match event.token() {
+                LISTENER => accepts = true,
+                INBOX => {}
+                Token(at) => {
+                    let (reads, writes) = (&mut self.reads_due, &mut self.writes_due);
+                    mark_due(&mut self.connections, at, reads, writes);
+                }
+            }
+        }
+        if accepts && let Some(listener) = &mut self.listener {
+            let accepted = listener.accept();
+            self.accepts_at = accepted.err().map(|_| Instant::now() + ACCEPT_PAUSE);
+        }
+    }
+
+    fn take_messages(&mut self) {
+        for message in self.inbox.take() {
+            match message {
+                ThreadMessage::Serve(socket) => self.add(socket),
+                ThreadMessage::EndSession(session) => self.end_session(session),
+                ThreadMessage::Stop => self.is_stopped = true,
+            }
+        }
+    }
+
+    fn add(&mut self, socket: std::net::TcpStream) {
+        if self.open >= CONNECTIONS_MAX || self.hellos_awaited >= HELLOS_AWAITED_MAX {
+            ServerCounters::add(&self.service.counters().connections_refused, 1);
+            return;
+        }
+        // A socket that cannot be set up is gone already. Dropping it closes it.
+        if socket.set_nonblocking(true).is_err() || socket.set_nodelay(true).is_err() {
+            return;
+        }
+        let free = self.connections.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.connections.len());
+        let mut socket = TcpStream::from_std(socket);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = self
+            .poll
+            .registry()
+            .register(&mut socket, Token(at), interest);
+        if registered.is_err() {
+            return;
+        }
+        if free.is_none() {
+            self.connections.push(None);
+        }
+        self.connections[at] = Some(QueuedConnection {
+            connection: ServedConnection::new(socket, Instant::now()),
+            is_due: false,
+        });
+        self.open += 1;
+        self.hellos_awaited += 1;
+    }
+
+    fn end_session(&mut self, session: SessionId) {
+        for at in 0..self.connections.len() {
+            let of_it = |queued: &QueuedConnection| queued.connection.is_of(session);
+            if self.connections[at].as_ref().is_some_and(of_it) {
+                self.close(at);
+            }
+        }
+    }
+
+    /// Closes connections that said no hello in time.
+    fn drop_silent(&mut self) {
+        if self.hellos_awaited == 0 {
+            return;
+        }
+        let now = Instant::now();
+        for at in 0..self.connections.len() {
+            let queued = self.connections[at].as_ref();
+            let since = queued.and_then(|queued| queued.connection.awaits_hello_since());
+            if since.is_some_and(|since| now - since >= HELLO_TIME_MAX) {
+                ServerCounters::add(&self.service.counters().connections_refused, 1);
+                self.close(at);
+            }
+        }
+    }
+
+    /// Serves each read connection that is due once, and then at most one that writes.
+    fn serve_round(&mut self) {
+        let began = self.thread_time();
+        let mut moved = MovedPages::default();
+        for _ in 0..self.reads_due.len() {
+            if let Some(at) = self.reads_due.pop_front() {
+                self.serve_one(at, &mut moved);
+            }
+        }
+        if let Some(at) = self.writes_due.pop_front() {
+            self.serve_one(at, &mut moved);
+        }
+        let cost = ServingCost {
+            cpu: self.thread_time().saturating_sub(began),
+            page_bytes: (moved.0 * PAGE_BYTES) as u64,
+        };
+        self.shared.budget.lock().spend(cost);
+    }
+
+    fn serve_one(&mut self, at: usize, moved: &mut MovedPages) {
+        let Some(queued) = self.connections.get_mut(at).and_then(Option::as_mut) else {
+            return;
+        };
+        queued.is_due = false;
+        let shared = &self.shared;
+        let (sessions, incarnation) = (shared.sessions.as_ref(), shared.incarnation);
+        let class_before = queued.connection.class();
+        let served = queued
+            .connection
+            .serve(&self.service, sessions, incarnation, moved);
+        if class_before.is_none() && queued.connection.class().is_some() {
+            self.hellos_awaited -= 1;
+        }
+        match served {
+            Ok(TurnOutcome::Idle) => {}
+            Ok(TurnOutcome::MoreDue) => {
+                let (reads, writes) = (&mut self.reads_due, &mut self.writes_due);
+                mark_due(&mut self.connections, at, reads, writes);
+            }
+            Err(end) => {
+                self.count(&end);
+                self.close(at);
+            }
+        }
+    }
+
+    /// The processor time that this thread has used. Without a bound on it, nobody asks the kernel.
+    fn thread_time(&self) -> Duration {
+        match self.shared.cpu {
+            CpuShare::Unbounded => Duration::ZERO,
+            CpuShare::Percent(_) => {
+                Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+            }
+        }
+    }
+
+    fn count(&self, end: &ConnectionEnd) {
+        let counters = self.service.counters();
+        match end {
+            ConnectionEnd::Socket(_) => {}
+            ConnectionEnd::Hello(_) | ConnectionEnd::Refused(_) => {
+                ServerCounters::add(&counters.connections_refused, 1);
+            }
+            ConnectionEnd::Wire(_) => ServerCounters::add(&counters.connections_broken, 1),
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        let Some(mut queued) = self.connections[at].take() else {
+            return;
+        };
+        self.open -= 1;
+        if queued.connection.class().is_none() {
+            self.hellos_awaited -= 1;
+        }
+        // Closing the socket would end its reports as well.
+        let _ = self.poll.registry().deregister(queued.connection.socket());
+        if let Some(from) = queued.connection.session() {
+            self.shared.sessions.release(from.peer, from.session);
+        }
+    }
+}
+
+/// Queues a connection, unless it is queued. One whose hello has not come counts as a read connection.
+fn mark_due(
+    connections: &mut [Option<QueuedConnection>],
+    at: usize,
+    reads_due: &mut VecDeque<usize>,
+    writes_due: &mut VecDeque<usize>,
+) {
+    let Some(queued) = connections.get_mut(at).and_then(Option::as_mut) else {
+        return;
+    };
+    if std::mem::replace(&mut queued.is_due, true) {
+        return;
+    }
+    match queued.connection.class() {
+        Some(ConnectionClass::Write) => writes_due.push_back(at),
+        Some(ConnectionClass::Read) | None => reads_due.push_back(at),
+    }
+}
+
+fn poll_kernel(
+    poll: &mut Poll,
+    events: &mut Events,
+    longest: Option<Duration>,
+) -> io::Result<PollOutcome> {
+    match poll.poll(events, longest) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(PollOutcome::Nothing),
+        Err(error) => Err(error),
+        Ok(()) if events.is_empty() => Ok(PollOutcome::Nothing),
+        Ok(()) => Ok(PollOutcome::Work),
+    }
+}

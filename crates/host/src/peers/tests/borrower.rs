@@ -1,0 +1,217 @@
+//! A borrower with a store, a courier and a fetcher.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sublet_frontends::tenancy::Clock;
+use sublet_lend::guard::GuardPolicy;
+use sublet_lend::ids::{LeaseId, PeerId};
+use sublet_lend::seal::{Cipher, LeaseKey};
+use sublet_store::{AwayTicket, GetOutcome, LeaseSlot, PageKey, Store, Worker};
+use sublet_types::{
+    Bytes, ObjectId, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings, Weight,
+};
+
+use super::*;
+use crate::peers::courier::Courier;
+use crate::peers::lease_routes::{LeaseRoute, LeaseRoutes, LenderSession, LenderSessionSettings};
+use crate::peers::page_fetcher::{FetchOutcome, FetcherSettings, GoneCause, PageFetcher};
+use crate::wait_until::wait_until;
+
+pub(super) const LEASE: LeaseSlot = LeaseSlot(0);
+
+/// More pages than there is memory for here.
+pub(super) const PAGES: u32 = 4096;
+
+/// The first round trip of a lender that gets much time. No guard counts more than some seconds.
+pub(super) const PATIENT: Duration = Duration::from_millis(400);
+
+/// What a get came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Got {
+    Here(u64),
+    Fetched(u64),
+    Gone(GoneCause),
+    NotAsked,
+    Miss,
+}
+
+/// A session with a lender. `round_trip` sets its first time limit.
+pub(super) fn session(
+    address: SocketAddr,
+    round_trip: Duration,
+    session: SessionId,
+) -> Arc<LenderSession> {
+    Arc::new(LenderSession::new(LenderSessionSettings {
+        lender: PeerId(0),
+        address,
+        incarnation: LENDER_INCARNATION,
+        round_trip,
+        borrower: session_peer(session),
+        keys: session_keys(),
+    }))
+}
+
+pub(super) struct TestBorrower {
+    pub(super) worker: Worker,
+    tenant: TenantId,
+    pool: PoolId,
+    now: Second,
+    pub(super) routes: Arc<LeaseRoutes>,
+    pub(super) courier: Option<Courier>,
+    pub(super) fetcher: PageFetcher,
+}
+
+pub(super) fn fetcher(routes: &Arc<LeaseRoutes>, miss: Duration) -> PageFetcher {
+    let settings = FetcherSettings {
+        guard: GuardPolicy::Relative,
+        miss,
+    };
+    PageFetcher::new(Arc::clone(routes), settings)
+}
+
+impl TestBorrower {
+    /// A borrower to whom a lender has lent blocks under a lease.
+    pub(super) fn new(address: SocketAddr, lease: LeaseId, blocks: u32) -> TestBorrower {
+        let store: Arc<Store> = store(Bytes::mib(12), 16);
+        let settings = TenantSettings {
+            name: "t".parse().expect("a name"),
+            weight: Weight::default(),
+            floor: None,
+            ceiling: None,
+        };
+        let tenant = store.add_tenant(settings).expect("a tenant");
+        let flags = PoolFlags {
+            persistent: false,
+            shared: false,
+            keeping: true,
+        };
+        let pool = store.create_pool(tenant, flags, None).expect("a pool");
+        let added = store.add_to_lease(LEASE, 0, 0..blocks);
+        added.expect("room for the blocks");
+        let routes = Arc::new(LeaseRoutes::default());
+        let key = LeaseKey::new(Cipher::Aegis128X2, &[9; 32]);
+        let route = LeaseRoute {
+            session: session(address, PATIENT, SESSION),
+            lease,
+            key: Arc::new(key),
+        };
+        routes.set(LEASE, route);
+        TestBorrower {
+            worker: store.worker().expect("a worker"),
+            tenant,
+            pool,
+            now: Clock::start().now(),
+            courier: Some(Courier::start(&store, &routes).expect("it starts")),
+            fetcher: fetcher(&routes, 4 * PATIENT),
+            routes,
+        }
+    }
+
+    /// Goes over to another session with the lender, whose first round trip is this.
+    pub(super) fn route_by(&self, session: Arc<LenderSession>) {
+        let route = self.routes.find(LEASE).expect("a route");
+        self.routes.set(LEASE, LeaseRoute { session, ..route });
+    }
+
+    fn key(&self, index: u32) -> PageKey {
+        PageKey {
+            pool: self.pool,
+            object: ObjectId(1),
+            index: PageIndex(index),
+        }
+    }
+
+    pub(super) fn put(&self, index: u32, content: u64) {
+        let write = |page: &mut sublet_store::UnwrittenPage<'_>| page.write(&page_of(content));
+        let put = self
+            .worker
+            .put_page(self.tenant, self.key(index), self.now, write);
+        assert!(put.is_stored());
+    }
+
+    pub(super) fn outbound(&self) -> u32 {
+        self.worker.store().lease_figures(LEASE).outbound
+    }
+
+    /// Puts pages whose content is their index and more, and lets the courier carry what is evicted.
+    pub(super) fn fill(&self, more: u64) {
+        for index in 0..PAGES {
+            self.put(index, u64::from(index) + more);
+            if index % 128 == 0 {
+                self.worker.ready_far_blocks();
+                wait_until("the outbox is empty", || self.outbound() == 0);
+            }
+        }
+        wait_until("the outbox is empty", || self.outbound() == 0);
+    }
+
+    pub(super) fn at_lenders(&self) -> u64 {
+        self.worker.store().page_figures(self.tenant).at_lenders.0
+    }
+
+    /// The pages that the lender has, each with its ticket.
+    pub(super) fn away(&self) -> Vec<(u32, AwayTicket)> {
+        let ticket = |index| {
+            let got = self
+                .worker
+                .get_page(self.tenant, self.key(index), self.now, |_| {});
+            match got {
+                GetOutcome::Away(ticket) => Some((index, ticket)),
+                _ => None,
+            }
+        };
+        (0..PAGES).filter_map(ticket).collect()
+    }
+
+    /// Ends gets by their tickets, all together.
+    pub(super) fn fetch(&mut self, away: &[(u32, AwayTicket)]) -> Vec<Got> {
+        let tickets: Vec<AwayTicket> = away.iter().map(|(_, ticket)| *ticket).collect();
+        let mut came = vec![None; away.len()];
+        self.fetcher.fetch(&tickets, |n, outcome| {
+            let got = match outcome {
+                FetchOutcome::Page(page) => Got::Fetched(content_of(page)),
+                FetchOutcome::Gone(cause) => Got::Gone(cause),
+                FetchOutcome::NotAsked => Got::NotAsked,
+            };
+            assert_eq!(came[n].replace(got), None, "answered once");
+        });
+        let came = came.into_iter().map(|got| got.expect("answered"));
+        came.zip(away)
+            .map(|(got, away)| self.end_get(away, got))
+            .collect()
+    }
+
+    fn end_get(&self, (index, ticket): &(u32, AwayTicket), came: Got) -> Got {
+        let (key, mut seen) = (self.key(*index), None);
+        let visit = |page: &[u8]| seen = Some(content_of(page));
+        let (tenant, now) = (self.tenant, self.now);
+        match came {
+            Got::Fetched(content) => {
+                let page = page_of(content);
+                let got = self.worker.arrived(tenant, key, ticket, &page, now, visit);
+                assert_eq!((got, seen), (GetOutcome::Hit, Some(content)));
+            }
+            Got::Gone(_) => {
+                let got = self.worker.gone(tenant, key, ticket, now, visit);
+                assert_eq!(got, GetOutcome::Miss);
+            }
+            _ => {}
+        }
+        came
+    }
+
+    /// Gets a page that may be anywhere.
+    pub(super) fn get(&mut self, index: u32) -> Got {
+        let mut seen = None;
+        let visit = |page: &[u8]| seen = Some(content_of(page));
+        let got = self
+            .worker
+            .get_page(self.tenant, self.key(index), self.now, visit);
+        match got {
+            GetOutcome::Away(ticket) => self.fetch(&[(index, ticket)])[0],
+            _ => seen.map_or(Got::Miss, Got::Here),
+        }
+    }
+}

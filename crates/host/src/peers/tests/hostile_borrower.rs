@@ -1,0 +1,164 @@
+//! A borrower that claims what it was not lent, breaks the protocol, or spends more than it may.
+
+use std::time::Duration;
+
+use sublet_lend::wire::{Answer, ConnectionClass, HELLO_BYTES, PageSet};
+
+use super::lender::TestLender;
+use super::raw_connection::{RawConnection, connect, hello, is_closed, ranges};
+use super::{LENDER_INCARNATION, content_of, page_of};
+use crate::peers::page_server::ServingRate;
+use crate::wait_until::wait_until;
+
+const BLOCKS: u32 = 2;
+
+fn lender() -> TestLender {
+    TestLender::start(BLOCKS, 1, ServingRate::Unbounded)
+}
+
+fn open(lender: &TestLender, class: ConnectionClass, number: u64) -> RawConnection {
+    RawConnection::open(lender.address, class, number, LENDER_INCARNATION)
+}
+
+#[test]
+fn what_was_never_lent_is_refused_both_ways() {
+    let lender = lender();
+    let lease = lender.grant.lease.0;
+    let mut writes = open(&lender, ConnectionClass::Write, 1);
+    let mut reads = open(&lender, ConnectionClass::Read, 2);
+    let mine = ranges(&[(lender.grant.first, 3, 1)]);
+    writes.send(lease, &mine, &page_of(7)).expect("sent");
+    let taken = writes.receive().expect("answered").0;
+    assert_eq!(taken, Answer::Pages(PageSet(1)));
+    let foreign = [
+        (lease + 1, ranges(&[(lender.grant.first, 3, 1)])),
+        (u32::MAX, ranges(&[(lender.grant.first, 3, 1)])),
+        (lease, ranges(&[(lender.grant.first + BLOCKS, 3, 1)])),
+        (lease, ranges(&[(u32::MAX, 511, 1)])),
+    ];
+    for (lease, pages) in &foreign {
+        writes.send(*lease, pages, &page_of(8)).expect("sent");
+        assert_eq!(writes.receive().expect("answered").0, Answer::Refused);
+        reads.send(*lease, pages, &[]).expect("sent");
+        let (answer, bytes) = reads.receive().expect("answered");
+        assert_eq!((answer, bytes.len()), (Answer::Refused, 0));
+    }
+    let mixed = ranges(&[(lender.grant.first, 3, 1), (u32::MAX, 0, 1)]);
+    reads.send(lease, &mixed, &[]).expect("sent");
+    let (answer, bytes) = reads.receive().expect("answered");
+    assert_eq!((answer, bytes.len()), (Answer::Refused, 0));
+    let figures = lender.server.figures();
+    assert_eq!(figures.requests_refused, 2 * foreign.len() as u64 + 1);
+    assert_eq!(figures.pages_written, 1);
+    reads.send(lease, &mine, &[]).expect("sent");
+    let (answer, bytes) = reads.receive().expect("answered");
+    assert_eq!((answer, content_of(&bytes)), (Answer::Pages(PageSet(1)), 7));
+}
+
+/// However a write is cut on its way, its pages are what was sent, and only pages that were written are read.
+#[test]
+fn a_write_in_pieces_is_whole() {
+    let lender = lender();
+    let lease = lender.grant.lease.0;
+    let mut writes = open(&lender, ConnectionClass::Write, 1);
+    let mut reads = open(&lender, ConnectionClass::Read, 2);
+    let (first, second) = (lender.grant.first, lender.grant.first + 1);
+    let pages = ranges(&[(second, 500, 12), (first, 0, 3)]);
+    let bytes: Vec<u8> = (0..15).flat_map(|n| page_of(1000 * n)).collect();
+    for piece in [1, 100, 4095, 4097, 15 * 4096] {
+        let mut out = Vec::new();
+        writes
+            .channel
+            .request(lease, &pages, &mut out)
+            .expect("room");
+        out.extend_from_slice(&bytes);
+        for piece in out.chunks(piece.max(out.len() / 200)) {
+            std::io::Write::write_all(&mut writes.socket, piece).expect("sent");
+        }
+        let taken = writes.receive().expect("answered").0;
+        assert_eq!(taken, Answer::Pages(PageSet::first(15)));
+        let asked = ranges(&[(first, 0, 4), (second, 498, 14)]);
+        reads.send(lease, &asked, &[]).expect("sent");
+        let (answer, read) = reads.receive().expect("answered");
+        let present = PageSet(0b111 | 0xfff << 6);
+        assert_eq!(answer, Answer::Pages(present));
+        let order = (12..15).chain(0..12);
+        let sent: Vec<u64> = order.map(|n| 1000 * n).collect();
+        let read: Vec<u64> = read.chunks(4096).map(content_of).collect();
+        assert_eq!(read, sent);
+    }
+}
+
+#[test]
+fn strangers_and_replays_are_not_let_in() {
+    let lender = lender();
+    let good = hello(ConnectionClass::Read, 1);
+    let mut forged = good;
+    forged.proof[0] ^= 1;
+    let mut other_session = good;
+    other_session.hello.session += 1;
+    let strangers: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        &forged.encode(),
+        &other_session.encode(),
+        &[0; HELLO_BYTES],
+    ];
+    for stranger in strangers {
+        assert!(is_closed(connect(lender.address, stranger)));
+    }
+    let mut kept = open(&lender, ConnectionClass::Read, 1);
+    let pages = ranges(&[(lender.grant.first, 0, 1)]);
+    kept.send(lender.grant.lease.0, &pages, &[]).expect("sent");
+    let answer = kept.receive().expect("answered").0;
+    assert_eq!(answer, Answer::Pages(PageSet::default()));
+    assert!(
+        is_closed(connect(lender.address, &good.encode())),
+        "a replay"
+    );
+    assert_eq!(lender.server.figures().connections_refused, 5);
+    assert_eq!(lender.sessions.open(), 1);
+    drop(kept);
+    wait_until("it is closed", || lender.sessions.open() == 0);
+}
+
+#[test]
+fn a_broken_protocol_ends_the_connection() {
+    let lender = lender();
+    let lease = lender.grant.lease.0;
+    let pages = ranges(&[(lender.grant.first, 0, 1)]);
+    let mut other_run = RawConnection::open(lender.address, ConnectionClass::Read, 1, 99);
+    other_run.send(lease, &pages, &[]).expect("sent");
+    assert!(is_closed(other_run.socket));
+    let mut replayed = open(&lender, ConnectionClass::Read, 2);
+    let mut out = Vec::new();
+    replayed
+        .channel
+        .request(lease, &pages, &mut out)
+        .expect("room");
+    let twice = [out.clone(), out].concat();
+    std::io::Write::write_all(&mut replayed.socket, &twice).expect("sent");
+    let broken = || lender.server.figures().connections_broken;
+    wait_until("both are broken", || broken() == 2);
+    wait_until("both are closed", || lender.sessions.open() == 0);
+}
+
+/// When the rate is spent, replies wait. The first request overdraws it for longer than any test lasts.
+#[test]
+fn replies_wait_when_the_rate_is_spent() {
+    let lender = TestLender::start(BLOCKS, 1, ServingRate::BytesPerSecond(1));
+    let lease = lender.grant.lease.0;
+    let mut writes = open(&lender, ConnectionClass::Write, 1);
+    let pages = ranges(&[(lender.grant.first, 0, 1)]);
+    writes.send(lease, &pages, &page_of(1)).expect("sent");
+    writes.receive().expect("answered");
+    let limit = Some(Duration::from_millis(50));
+    writes.socket.set_read_timeout(limit).expect("set");
+    let is_answered = |_: &i32| {
+        writes.send(lease, &pages, &page_of(1)).expect("sent");
+        writes.receive().is_ok()
+    };
+    // The round in which the hello came may serve one more.
+    let more = (0..3).take_while(is_answered).count() as u64;
+    assert!(more < 2, "{more}");
+    assert_eq!(lender.server.figures().pages_written, 1 + more);
+}
