@@ -6,8 +6,7 @@ use std::time::Instant;
 use mio::net::TcpStream;
 use sublet_lend::ids::SessionId;
 use sublet_lend::wire::{
-    ConnectionClass, HelloError, HelloReader, LenderChannel, PAGE_BYTES, PAGES_MAX, RequestEvent,
-    WireError,
+    ConnectionClass, HelloError, HelloReader, LenderChannel, PAGES_MAX, RequestEvent, WireError,
 };
 
 use super::directories::{AdmitConnections, ConnectionRefused};
@@ -235,7 +234,7 @@ mod tests {
     use std::sync::Arc;
 
     use sublet_frontends::tenancy::Clock;
-    use sublet_lend::wire::UNSENT_BYTES_MAX;
+    use sublet_lend::wire::{PAGE_BYTES, UNSENT_BYTES_MAX};
     use sublet_types::Bytes;
 
     use super::*;
