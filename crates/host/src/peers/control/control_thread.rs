@@ -40,9 +40,6 @@ const EVENTS_MAX: usize = 256;
 /// How often the node's want of memory is measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
-/// How soon far blocks are made ready again while tenants fill them.
-const READY_EVERY: Duration = Duration::from_millis(5);
-
 /// What the rest of the daemon asks of the thread.
 pub(super) enum ControlCommand {
     /// Take something in.
@@ -108,8 +105,6 @@ impl Default for ControlSockets {
 pub(super) struct ControlTimes {
     ticked_at: Option<Duration>,
     measured_at: Option<Duration>,
-    /// When far blocks are to be made ready, if soon.
-    ready_at: Option<Duration>,
 }
 
 impl ControlThread {
@@ -140,9 +135,8 @@ impl ControlThread {
     fn longest_wait(&self) -> Duration {
         let now = self.now();
         let ticks_at = self.times.ticked_at.map_or(now, |at| at + TICK_EVERY);
-        let until = self.times.ready_at.map_or(ticks_at, |at| at.min(ticks_at));
         // A millisecond at least, because the kernel counts in those.
-        let wait = until.saturating_sub(now);
+        let wait = ticks_at.saturating_sub(now);
         wait.clamp(Duration::from_millis(1), TICK_EVERY)
     }
 
@@ -185,12 +179,7 @@ impl ControlThread {
     fn follow_time(&mut self) {
         let now = self.now();
         let is_due = |at: Option<Duration>, pause| at.is_none_or(|at| now >= at + pause);
-        let ticks = is_due(self.times.ticked_at, TICK_EVERY);
-        if ticks || self.times.ready_at.is_some_and(|at| now >= at) {
-            let is_wanted = self.store.ready_far_blocks();
-            self.times.ready_at = is_wanted.then_some(now + READY_EVERY);
-        }
-        if !ticks {
+        if !is_due(self.times.ticked_at, TICK_EVERY) {
             return;
         }
         self.times.ticked_at = Some(now);

@@ -315,11 +315,6 @@ impl StoreWork {
             blocks: self.meter.wanted(now, borrowed, self.borrow_max),
         }
     }
-
-    /// Keeps far blocks ready. Returns whether a tenant wanted one, so that it is to be called soon again.
-    pub(super) fn ready_far_blocks(&self) -> bool {
-        self.worker.ready_far_blocks()
-    }
 }
 
 fn growth(figures: &StoreFigures) -> ArenaGrowth {

@@ -8,7 +8,7 @@ use sublet_frontends::tenancy::Clock;
 use sublet_lend::guard::GuardPolicy;
 use sublet_lend::ids::{LeaseId, PeerId};
 use sublet_lend::seal::{Cipher, LeaseKey};
-use sublet_store::{AwayTicket, GetOutcome, LeaseSlot, PageKey, Store, Worker};
+use sublet_store::{AwayTicket, EvictAheadScope, GetOutcome, LeaseSlot, PageKey, Store, Worker};
 use sublet_types::{
     Bytes, ObjectId, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings, Weight,
 };
@@ -135,12 +135,17 @@ impl TestBorrower {
         self.worker.store().lease_figures(LEASE).outbound
     }
 
+    /// Evicts ahead, and makes far blocks ready.
+    pub(super) fn evict_ahead(&self) {
+        self.worker.evict_ahead(EvictAheadScope::All, self.now);
+    }
+
     /// Puts pages whose content is their index and more, and lets the courier carry what is evicted.
     pub(super) fn fill(&self, more: u64) {
         for index in 0..PAGES {
             self.put(index, u64::from(index) + more);
             if index % 128 == 0 {
-                self.worker.ready_far_blocks();
+                self.evict_ahead();
                 wait_until("the outbox is empty", || self.outbound() == 0);
             }
         }

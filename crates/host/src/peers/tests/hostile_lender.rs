@@ -181,7 +181,7 @@ fn a_connection_that_ends_settles_all_as_lost() {
         let mut puts = 0;
         while lender.writes() == 0 {
             borrower.put(puts, puts.into());
-            borrower.worker.ready_far_blocks();
+            borrower.evict_ahead();
             puts += 1;
         }
         if lie == Lie::Silent {
@@ -210,7 +210,7 @@ fn a_put_does_not_wait_for_a_lender_that_hangs() {
     let borrower = TestBorrower::new(lender.address, LeaseId(1), BLOCKS);
     for index in 0..4096 {
         borrower.put(index, index.into());
-        borrower.worker.ready_far_blocks();
+        borrower.evict_ahead();
     }
     assert!(borrower.outbound() <= 512);
 }

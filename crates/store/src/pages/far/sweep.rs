@@ -97,8 +97,11 @@ impl PageStore {
     /// Returns how many were chosen.
     pub(crate) fn return_blocks_of(&self, lease: LeaseSlot, blocks: u32) -> u32 {
         let far = &self.far.blocks;
-        let is_of = |of: LeaseSlot, _| of == lease;
-        let mut left = blocks - far.withdraw_ready(blocks, BlockFate::Returned, is_of);
+        let ready = far.withdraw_ready(blocks, |of, _| of == lease);
+        let mut left = blocks - ready.len() as u32;
+        ready
+            .iter()
+            .for_each(|block| self.vacate_far_block(*block, BlockFate::Returned));
         let mut used = far.of_lease(lease);
         used.retain(|block| far.get(*block).record.account().is_some());
         used.sort_by_key(|block| far.get(*block).record.sequence());
