@@ -1,119 +1,55 @@
 //! Where the pages of each lease are: which lender has them, how it is reached, and the key that opens them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::RwLock;
 use sublet_lend::ids::{LeaseId, PeerId};
 use sublet_lend::seal::LeaseKey;
-use sublet_lend::wire::{
-    ConnectionClass, ConnectionHello, ConnectionKeys, HelloMessage, SessionKeys, SessionPeer,
-};
 use sublet_store::{LEASES_MAX, LeaseSlot};
 
-/// A control session with a lender, as far as page connections need it.
-#[derive(Debug)]
-pub struct LenderSession {
-    lender: PeerId,
-    address: SocketAddr,
-    incarnation: u64,
-    /// The first round trip of the control connection.
-    round_trip: Duration,
-    borrower: SessionPeer,
-    keys: SessionKeys,
-    next_connection: AtomicU64,
-}
-
-/// What a lender's session is made of.
-#[derive(Debug)]
-pub struct LenderSessionSettings {
-    /// The lender.
-    pub lender: PeerId,
-    /// Where it takes page connections.
-    pub address: SocketAddr,
-    /// The lender's incarnation.
-    pub incarnation: u64,
-    /// The first round trip of the control connection.
-    pub round_trip: Duration,
-    /// This host, as the lender knows it.
-    pub borrower: SessionPeer,
-    /// The keys of the session.
-    pub keys: SessionKeys,
-}
-
-impl LenderSession {
-    /// A session that no page connection belongs to yet.
-    pub fn new(settings: LenderSessionSettings) -> LenderSession {
-        LenderSession {
-            lender: settings.lender,
-            address: settings.address,
-            incarnation: settings.incarnation,
-            round_trip: settings.round_trip,
-            borrower: settings.borrower,
-            keys: settings.keys,
-            next_connection: AtomicU64::new(1),
-        }
-    }
-
-    /// The lender.
-    pub fn lender(&self) -> PeerId {
-        self.lender
-    }
-
-    /// Where the lender takes page connections.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The lender's incarnation.
-    pub fn incarnation(&self) -> u64 {
-        self.incarnation
-    }
-
-    /// The first round trip of the control connection.
-    pub fn round_trip(&self) -> Duration {
-        self.round_trip
-    }
-
-    /// The hello and the keys of one more page connection. No two connections get the same.
-    pub fn next_hello(&self, class: ConnectionClass) -> (HelloMessage, ConnectionKeys) {
-        let hello = ConnectionHello {
-            class,
-            node: self.borrower.node,
-            incarnation: self.borrower.incarnation,
-            session: self.borrower.session,
-            connection: self.next_connection.fetch_add(1, Ordering::Relaxed),
-        };
-        (self.keys.prove(hello), self.keys.connection_keys(&hello))
-    }
-}
+use super::lender_session::LenderSession;
 
 /// The way to the pages of one lease.
 #[derive(Clone, Debug)]
 pub struct LeaseRoute {
-    /// The session in which the lender is asked.
+    /// The session in which the lender is asked. If it is over, the pages count as away until another replaces it.
     pub session: Arc<LenderSession>,
     /// The lease's number at its lender.
     pub lease: LeaseId,
-    /// The key that the lease's pages are sealed with. It stays when the session is replaced.
+    /// The key that the lease's pages are sealed with. No other lease has it. It stays when the session is replaced.
     pub key: Arc<LeaseKey>,
 }
 
-/// The routes of all leases, [`LEASES_MAX`] at most. The control connections set them, and whoever moves pages reads
-/// them.
+impl LeaseRoute {
+    /// Returns whether this is the way to a lease of a lender.
+    fn is_to(&self, lender: PeerId, lease: LeaseId) -> bool {
+        self.session.lender() == lender && self.lease == lease
+    }
+}
+
+/// The routes of all leases, [`LEASES_MAX`] at most. The control thread sets them, and whoever moves pages reads them.
 #[derive(Debug)]
 pub struct LeaseRoutes {
-    routes: RwLock<Box<[Option<LeaseRoute>]>>,
+    slots: RwLock<RouteSlots>,
     /// Rises with each change.
     version: AtomicU64,
+}
+
+#[derive(Debug)]
+struct RouteSlots {
+    routes: Box<[Option<LeaseRoute>]>,
+    /// Where the search for a free number begins. Numbers go round, so that one is not used again soon.
+    next: usize,
 }
 
 impl Default for LeaseRoutes {
     fn default() -> LeaseRoutes {
         LeaseRoutes {
-            routes: RwLock::new(vec![None; LEASES_MAX].into()),
+            slots: RwLock::new(RouteSlots {
+                routes: vec![None; LEASES_MAX].into(),
+                next: 0,
+            }),
             version: AtomicU64::new(0),
         }
     }
@@ -122,27 +58,58 @@ impl Default for LeaseRoutes {
 impl LeaseRoutes {
     /// Sets the route of a lease: a new one, or one whose lender came back in another session. Numbers beyond the table
     /// are ignored, as the store takes no such lease.
-    pub fn set(&self, lease: LeaseSlot, route: LeaseRoute) {
-        self.change(lease, Some(route));
+    pub fn set(&self, slot: LeaseSlot, route: LeaseRoute) {
+        let mut slots = self.slots.write();
+        slots.next = (usize::from(slot.0) + 1) % LEASES_MAX;
+        self.change(&mut slots, slot, Some(route));
     }
 
     /// Removes the route of a lease that the store has ended. The courier then empties the lease's part of the outbox.
-    pub fn remove(&self, lease: LeaseSlot) {
-        self.change(lease, None);
+    pub fn remove(&self, slot: LeaseSlot) {
+        self.change(&mut self.slots.write(), slot, None);
+    }
+
+    /// Replaces the session in the routes to a lender's leases, because the lender is back.
+    pub fn follow(&self, session: &Arc<LenderSession>) {
+        let mut slots = self.slots.write();
+        let routes = slots.routes.iter_mut().flatten();
+        for route in routes.filter(|route| route.session.lender() == session.lender()) {
+            route.session = Arc::clone(session);
+        }
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// The route of a lease.
-    pub fn find(&self, lease: LeaseSlot) -> Option<LeaseRoute> {
-        self.routes.read().get(usize::from(lease.0))?.clone()
+    pub fn find(&self, slot: LeaseSlot) -> Option<LeaseRoute> {
+        self.slots.read().routes.get(usize::from(slot.0))?.clone()
+    }
+
+    /// The store's number of a lease of a lender.
+    pub fn slot_of(&self, lender: PeerId, lease: LeaseId) -> Option<LeaseSlot> {
+        let slots = self.slots.read();
+        let is_it = |route: &Option<LeaseRoute>| {
+            let route = route.as_ref();
+            route.is_some_and(|route| route.is_to(lender, lease))
+        };
+        let place = slots.routes.iter().position(is_it)?;
+        Some(LeaseSlot(place as u16))
     }
 
     /// The routes of all leases.
     pub fn all(&self) -> Vec<(LeaseSlot, LeaseRoute)> {
-        let routes = self.routes.read();
-        let numbered = (0..).map(LeaseSlot).zip(routes.iter());
+        let slots = self.slots.read();
+        let numbered = (0..).map(LeaseSlot).zip(slots.routes.iter());
         numbered
-            .filter_map(|(lease, route)| Some((lease, route.clone()?)))
+            .filter_map(|(slot, route)| Some((slot, route.clone()?)))
             .collect()
+    }
+
+    /// Numbers that no lease has, those that were used least lately first.
+    pub fn vacant(&self) -> Vec<LeaseSlot> {
+        let slots = self.slots.read();
+        let places = (slots.next..LEASES_MAX).chain(0..slots.next);
+        let vacant = places.filter(|place| slots.routes[*place].is_none());
+        vacant.map(|place| LeaseSlot(place as u16)).collect()
     }
 
     /// A number that rises with each change.
@@ -150,11 +117,57 @@ impl LeaseRoutes {
         self.version.load(Ordering::Acquire)
     }
 
-    fn change(&self, lease: LeaseSlot, route: Option<LeaseRoute>) {
-        let mut routes = self.routes.write();
-        if let Some(of_lease) = routes.get_mut(usize::from(lease.0)) {
+    fn change(&self, slots: &mut RouteSlots, slot: LeaseSlot, route: Option<LeaseRoute>) {
+        if let Some(of_lease) = slots.routes.get_mut(usize::from(slot.0)) {
             *of_lease = route;
             self.version.fetch_add(1, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sublet_lend::seal::Cipher;
+
+    use super::*;
+    use crate::peers::tests::session_with;
+
+    fn route(lender: u16, lease: u32) -> LeaseRoute {
+        LeaseRoute {
+            session: session_with(PeerId(lender)),
+            lease: LeaseId(lease),
+            key: Arc::new(LeaseKey::new(Cipher::Aes128Gcm, &[7; 32])),
+        }
+    }
+
+    #[test]
+    fn a_number_is_used_again_after_all_others() {
+        let routes = LeaseRoutes::default();
+        for lease in 0..2 * LEASES_MAX as u32 {
+            let slot = routes.vacant()[0];
+            assert_eq!(usize::from(slot.0), lease as usize % LEASES_MAX);
+            routes.set(slot, route(1, lease));
+            assert_eq!(routes.slot_of(PeerId(1), LeaseId(lease)), Some(slot));
+            assert_eq!(routes.slot_of(PeerId(0), LeaseId(lease)), None);
+            routes.remove(slot);
+            assert!(routes.find(slot).is_none());
+        }
+    }
+
+    #[test]
+    fn the_routes_to_a_lender_follow_its_session_together() {
+        let routes = LeaseRoutes::default();
+        for (slot, lender) in [(4, 1), (5, 2), (6, 1)] {
+            routes.set(LeaseSlot(slot), route(lender, slot.into()));
+        }
+        let before = routes.version();
+        let session = session_with(PeerId(1));
+        routes.follow(&session);
+        let is_in = |slot| {
+            let route = routes.find(LeaseSlot(slot)).expect("a route");
+            Arc::ptr_eq(&route.session, &session)
+        };
+        assert_eq!([4, 5, 6].map(is_in), [true, false, true]);
+        assert_ne!(routes.version(), before);
     }
 }

@@ -14,6 +14,7 @@ mod byte_buffers;
 pub mod control;
 pub mod courier;
 pub mod lease_routes;
+pub mod lender_session;
 mod outgoing_socket;
 pub mod page_fetcher;
 mod page_ranges;

@@ -5,15 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use mio::net::TcpListener;
 use mio::{Interest, Poll, Token, Waker};
-use rustls::crypto::SecureRandom;
 use sublet_frontends::listeners::Listener;
 use sublet_frontends::tenancy::Clock;
-use sublet_lend::ids::Incarnation;
-use sublet_lend::node::{LendingInput, LendingNode, NodeSettingsError};
+use sublet_lend::node::{LendingInput, NodeSettingsError};
 use sublet_store::{Borrowing, Store, TenantFigures, TooManyWorkers};
 use sublet_tls::peer::{
     DefaultTimeProvider, PeerCredentialError, PeerCredentials, PeerTlsSettings,
@@ -23,7 +20,7 @@ use super::control_thread::{
     ControlCommand, ControlSockets, ControlThread, ControlTimes, LISTENERS_MAX, WAKER,
 };
 use super::dialer::Dialer;
-use super::notices::{PageConnectionTaker, PeerObserver};
+use super::notices::{PeerObserver, ServePageConnections};
 use super::peer_tables::PeerTables;
 use super::sessions::{OwnRun, node_number};
 use super::settings::ControlPlaneSettings;
@@ -68,7 +65,7 @@ pub struct ControlPlanePorts {
     /// Who logs what happens.
     pub observer: Box<dyn PeerObserver>,
     /// Who serves connections that carry pages.
-    pub pages: Box<dyn PageConnectionTaker>,
+    pub pages: Box<dyn ServePageConnections>,
     /// Whether a tenant's evictions count as a want of memory.
     pub borrowing: Box<dyn Fn(&TenantFigures) -> Borrowing + Send>,
 }
@@ -78,7 +75,6 @@ pub struct ControlPlane {
     commands: SyncSender<ControlCommand>,
     waker: Arc<Waker>,
     tables: Arc<PeerTables>,
-    incarnation: Incarnation,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -90,14 +86,11 @@ impl ControlPlane {
     /// The certificates or the members are wrong, or the kernel or the store refuses.
     pub fn start(
         settings: &ControlPlaneSettings,
+        tables: Arc<PeerTables>,
         ports: ControlPlanePorts,
     ) -> Result<ControlPlane, ControlPlaneError> {
         let credentials = load(&settings.tls)?;
         let random = sublet_tls::provider().secure_random;
-        let incarnation = draw_incarnation(random)?;
-        let now = Duration::from_nanos(ports.clock.moment().0);
-        let node = LendingNode::new(now, settings.node(incarnation))?;
-        let tables = PeerTables::new(node);
         let worker = ports.store.worker()?;
         let store = StoreWork::new(
             (worker, ports.clock),
@@ -116,7 +109,7 @@ impl ControlPlane {
             members: settings.members.clone(),
             own: OwnRun {
                 node: node_number(&settings.tls.identity.node),
-                incarnation,
+                incarnation: tables.incarnation(),
             },
             credentials,
             tables: Arc::clone(&tables),
@@ -143,7 +136,6 @@ impl ControlPlane {
             commands,
             waker,
             tables,
-            incarnation,
             thread: Some(thread),
         })
     }
@@ -151,11 +143,6 @@ impl ControlPlane {
     /// The tables that other threads read.
     pub fn tables(&self) -> &Arc<PeerTables> {
         &self.tables
-    }
-
-    /// This run of the node, as its hellos name it.
-    pub fn incarnation(&self) -> Incarnation {
-        self.incarnation
     }
 
     /// Tells the node something: a drain, a recall, a lie of a peer, that it is to leave.
@@ -194,14 +181,6 @@ impl Drop for ControlPlane {
 fn load(tls: &PeerTlsSettings) -> Result<Arc<PeerCredentials>, PeerCredentialError> {
     let credentials = PeerCredentials::load(tls, Arc::new(DefaultTimeProvider))?;
     Ok(Arc::new(credentials))
-}
-
-fn draw_incarnation(random: &dyn SecureRandom) -> Result<Incarnation, ControlPlaneError> {
-    let mut bytes = [0; 8];
-    random
-        .fill(&mut bytes)
-        .map_err(|_| ControlPlaneError::Random)?;
-    Ok(Incarnation(u64::from_le_bytes(bytes)))
 }
 
 fn registered(

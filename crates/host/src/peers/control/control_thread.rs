@@ -19,7 +19,7 @@ use sublet_tls::peer::{Fingerprint, PeerCredentials};
 use super::connection::ControlConnection;
 use super::dialer::Dialer;
 use super::newcomers::Newcomers;
-use super::notices::{PageConnectionTaker, PeerObserver};
+use super::notices::{PeerObserver, ServePageConnections};
 use super::peer_tables::PeerTables;
 use super::sessions::OwnRun;
 use super::settings::ControlMember;
@@ -69,7 +69,7 @@ pub(super) struct ControlThread {
     pub(super) store: StoreWork,
     pub(super) clock: Clock,
     pub(super) observer: Box<dyn PeerObserver>,
-    pub(super) pages: Box<dyn PageConnectionTaker>,
+    pub(super) pages: Box<dyn ServePageConnections>,
     pub(super) dialer: Dialer,
     pub(super) sockets: ControlSockets,
     /// What happened and the node was not told yet.

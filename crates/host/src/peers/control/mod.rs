@@ -15,7 +15,6 @@ mod connection;
 mod control_plane;
 mod control_thread;
 mod dialer;
-mod lease_records;
 mod newcomers;
 mod notices;
 mod peer_tables;
@@ -28,8 +27,7 @@ mod store_work;
 mod tests;
 
 pub use self::control_plane::{ControlPlane, ControlPlaneError, ControlPlanePorts};
-pub use self::lease_records::{LeaseAccess, LeaseRecord, LeaseRecords};
-pub use self::notices::{PageConnectionTaker, PeerNotice, PeerObserver};
+pub use self::notices::{PeerNotice, PeerObserver, ServePageConnections};
 pub use self::peer_tables::PeerTables;
 pub use self::refusals::{REFUSED_PARTIES_MAX, RefusalCounts, RefusedParty};
 pub use self::sessions::{PeerSession, SessionTable, node_number};

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 
 use sublet_lend::control::ControlError;
+use sublet_lend::ids::SessionId;
 use sublet_lend::node::LendingChange;
 use sublet_tls::peer::PeerRefusal;
 use sublet_types::NodeName;
@@ -63,13 +64,10 @@ impl<F: FnMut(PeerNotice) + Send> PeerObserver for F {
 }
 
 /// Who serves connections that carry pages. They come to the same port as control connections.
-pub trait PageConnectionTaker: Send {
+pub trait ServePageConnections: Send {
     /// Takes a connection that does not block. Nothing was read of it. The call must not wait for anything.
     fn take(&mut self, stream: TcpStream, remote: SocketAddr);
-}
 
-impl<F: FnMut(TcpStream, SocketAddr) + Send> PageConnectionTaker for F {
-    fn take(&mut self, stream: TcpStream, remote: SocketAddr) {
-        self(stream, remote);
-    }
+    /// Ends the connections of a session that is over.
+    fn end_session(&mut self, session: SessionId);
 }

@@ -1,48 +1,60 @@
 //! What the control thread writes and other threads read.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use sublet_lend::ids::{LeaseId, PeerId, SessionId};
+use rustls::crypto::SecureRandom;
+use sublet_lend::ids::{Incarnation, LeaseId, PeerId, SessionId};
 use sublet_lend::lender::LoanLookup;
 use sublet_lend::node::{LendingNode, LendingStatus};
+use sublet_lend::wire::HelloMessage;
 
-use super::lease_records::LeaseRecords;
+use super::control_plane::ControlPlaneError;
 use super::refusals::RefusalCounts;
 use super::sessions::SessionTable;
+use super::settings::ControlPlaneSettings;
+use crate::peers::lease_routes::LeaseRoutes;
+use crate::peers::page_server::{
+    AdmitConnections, AdmittedConnection, ConnectionRefused, FindLentBlocks,
+};
 
 /// The tables of this node. The control thread alone changes them.
 #[derive(Debug)]
 pub struct PeerTables {
+    incarnation: Incarnation,
     pub(super) node: RwLock<LendingNode>,
     pub(super) refusals: Mutex<RefusalCounts>,
     /// The sessions with peers.
     pub sessions: SessionTable,
     /// The leases that this node has of lenders.
-    pub leases: LeaseRecords,
+    pub routes: Arc<LeaseRoutes>,
 }
 
 impl PeerTables {
-    /// Tables without a session and without a lease.
-    pub(super) fn new(node: LendingNode) -> Arc<PeerTables> {
-        Arc::new(PeerTables {
+    /// The tables of a run of the node that begins now, without a session and without a lease.
+    ///
+    /// # Errors
+    ///
+    /// The members are wrong, or the kernel gives no random bytes.
+    pub fn new(
+        settings: &ControlPlaneSettings,
+        now: Duration,
+    ) -> Result<Arc<PeerTables>, ControlPlaneError> {
+        let incarnation = draw_incarnation(sublet_tls::provider().secure_random)?;
+        let node = LendingNode::new(now, settings.node(incarnation))?;
+        Ok(Arc::new(PeerTables {
+            incarnation,
             node: RwLock::new(node),
             refusals: Mutex::default(),
             sessions: SessionTable::default(),
-            leases: LeaseRecords::default(),
-        })
+            routes: Arc::default(),
+        }))
     }
 
-    /// Finds the block that an index of a lease stands for, if `session` is the peer's present one. Nothing is
-    /// allocated.
-    pub fn find_loan(
-        &self,
-        peer: PeerId,
-        session: SessionId,
-        lease: LeaseId,
-        index: u32,
-    ) -> LoanLookup {
-        self.node.read().loans().find(peer, session, lease, index)
+    /// This run of the node, as its hellos name it.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     /// How the node stands with its peers.
@@ -54,4 +66,38 @@ impl PeerTables {
     pub fn refusals(&self) -> RefusalCounts {
         self.refusals.lock().clone()
     }
+}
+
+impl FindLentBlocks for PeerTables {
+    fn find(&self, peer: PeerId, session: SessionId, lease: LeaseId, index: u32) -> LoanLookup {
+        self.node.read().loans().find(peer, session, lease, index)
+    }
+}
+
+impl AdmitConnections for PeerTables {
+    fn admit(&self, hello: &HelloMessage) -> Result<AdmittedConnection, ConnectionRefused> {
+        let named = SessionId(hello.hello.session);
+        let session = self.sessions.named(named);
+        let session = session.ok_or(ConnectionRefused::NoSession(named.0))?;
+        let keys = session.admit(hello)?;
+        Ok(AdmittedConnection {
+            peer: session.peer(),
+            session: session.ours(),
+            keys,
+        })
+    }
+
+    fn release(&self, _peer: PeerId, session: SessionId) {
+        if let Some(session) = self.sessions.named(session) {
+            session.release();
+        }
+    }
+}
+
+fn draw_incarnation(random: &dyn SecureRandom) -> Result<Incarnation, ControlPlaneError> {
+    let mut bytes = [0; 8];
+    random
+        .fill(&mut bytes)
+        .map_err(|_| ControlPlaneError::Random)?;
+    Ok(Incarnation(u64::from_le_bytes(bytes)))
 }

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use sublet_lend::control::Version;
 use sublet_lend::ids::{Incarnation, NodeName, PeerId, SessionId};
 use sublet_lend::wire::{
-    AdmissionError, ConnectionClass, ConnectionHello, ConnectionKeys, HelloMessage,
-    SessionAdmission, SessionKeys, SessionPeer,
+    AdmissionError, ConnectionKeys, HelloMessage, SessionAdmission, SessionKeys, SessionPeer,
 };
 use xxhash_rust::xxh3::xxh3_128;
+
+use crate::peers::lender_session::{LenderSession, LenderSessionSettings};
 
 /// The number by which connections that carry pages name a node.
 pub fn node_number(name: &NodeName) -> u128 {
@@ -42,12 +42,8 @@ pub(super) struct SessionFacts {
 #[derive(Debug)]
 pub struct PeerSession {
     facts: SessionFacts,
-    own: OwnRun,
-    keys: SessionKeys,
     admission: Mutex<SessionAdmission>,
-    /// Connections that this node opened so far.
-    opened: AtomicU64,
-    is_over: AtomicBool,
+    as_lender: Arc<LenderSession>,
 }
 
 impl PeerSession {
@@ -57,13 +53,21 @@ impl PeerSession {
             incarnation: facts.incarnation.0,
             session: facts.ours.0,
         };
+        let as_lender = LenderSession::new(LenderSessionSettings {
+            lender: facts.peer,
+            address: facts.address,
+            incarnation: facts.incarnation.0,
+            borrower: SessionPeer {
+                node: own.node,
+                incarnation: own.incarnation.0,
+                session: facts.theirs.0,
+            },
+            keys: keys.clone(),
+        });
         PeerSession {
-            admission: Mutex::new(SessionAdmission::new(keys.clone(), peer)),
+            admission: Mutex::new(SessionAdmission::new(keys, peer)),
             facts,
-            own,
-            keys,
-            opened: AtomicU64::new(0),
-            is_over: AtomicBool::new(false),
+            as_lender: Arc::new(as_lender),
         }
     }
 
@@ -92,45 +96,14 @@ impl PeerSession {
         self.facts.ours
     }
 
-    /// Where the peer accepts connections that carry pages: the address that it was met at, and its configured port.
-    pub fn address(&self) -> SocketAddr {
-        self.facts.address
-    }
-
     /// Returns whether the session is over. Its connections are to be closed then.
     pub fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.as_lender.is_over()
     }
 
-    /// What proofs and codes of its connections are made with.
-    pub fn keys(&self) -> &SessionKeys {
-        &self.keys
-    }
-
-    /// This node as the peer knows it, when the peer lends.
-    pub fn as_borrower(&self) -> SessionPeer {
-        SessionPeer {
-            node: self.own.node,
-            incarnation: self.own.incarnation.0,
-            session: self.facts.theirs.0,
-        }
-    }
-
-    /// Makes the hello of a connection that this node opens to the peer as its borrower, and the keys of its codes.
-    pub fn open_connection(&self, class: ConnectionClass) -> (HelloMessage, ConnectionKeys) {
-        let SessionPeer {
-            node,
-            incarnation,
-            session,
-        } = self.as_borrower();
-        let hello = ConnectionHello {
-            class,
-            node,
-            incarnation,
-            session,
-            connection: self.opened.fetch_add(1, Ordering::Relaxed) + 1,
-        };
-        (self.keys.prove(hello), self.keys.connection_keys(&hello))
+    /// The session for connections by which this node asks the peer for what it has borrowed of it.
+    pub fn as_lender(&self) -> &Arc<LenderSession> {
+        &self.as_lender
     }
 
     /// Lets a connection of the peer in, and counts it as open. Each needs a [`PeerSession::release`] when it ends.
@@ -184,14 +157,14 @@ impl SessionTable {
 
     pub(super) fn close(&self, ours: SessionId) {
         if let Some(session) = self.sessions.write().remove(&ours) {
-            session.is_over.store(true, Ordering::Release);
+            session.as_lender.close();
         }
     }
 
     /// Closes all sessions, because nobody follows what their peers do any more.
     pub(super) fn close_all(&self) {
         for (_, session) in std::mem::take(&mut *self.sessions.write()) {
-            session.is_over.store(true, Ordering::Release);
+            session.as_lender.close();
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustls::crypto::SecureRandom;
 use sublet_frontends::tenancy::Clock;
-use sublet_lend::ids::{Incarnation, LeaseId, LentBlock, PeerId};
+use sublet_lend::ids::{LeaseId, LentBlock, PeerId};
 use sublet_lend::index_set::{IndexRange, IndexRanges, IndexSet};
 use sublet_lend::node::{LendingAction, LendingInput, RecallReason, ReturnReason};
 use sublet_lend::seal::{Cipher, LeaseKey};
@@ -16,8 +16,8 @@ use sublet_store::{
 };
 use zeroize::Zeroizing;
 
-use super::lease_records::{LeaseAccess, LeaseRecord};
 use super::peer_tables::PeerTables;
+use crate::peers::lease_routes::LeaseRoute;
 
 /// The most blocks that are set aside at once, which takes a few milliseconds. Who wants more asks again.
 const LENT_AT_ONCE: u32 = 1024;
@@ -88,11 +88,8 @@ impl StoreWork {
                 vec![LendingInput::Heats { peer, heats }]
             }
             LendingAction::OpenLease {
-                peer,
-                incarnation,
-                lease,
-                range,
-            } => self.open_lease(peer, incarnation, lease, range),
+                peer, lease, range, ..
+            } => self.open_lease(peer, lease, range),
             LendingAction::ExtendLease { peer, lease, range } => {
                 self.extend_lease(peer, lease, range)
             }
@@ -104,13 +101,10 @@ impl StoreWork {
                 self.forget(peer, lease, &ranges);
                 Vec::new()
             }
-            LendingAction::SuspendLeases { peer } => {
-                let leases = &self.tables.leases;
-                leases.set_access(peer, LeaseAccess::Suspended);
-                Vec::new()
-            }
             LendingAction::ResumeLeases { peer } => {
-                self.tables.leases.set_access(peer, LeaseAccess::Open);
+                if let Some(session) = self.tables.sessions.of_peer(peer) {
+                    self.tables.routes.follow(session.as_lender());
+                }
                 Vec::new()
             }
             LendingAction::EndLease { peer, lease } => {
@@ -146,13 +140,10 @@ impl StoreWork {
         (!blocks.is_empty()).then_some(LendingInput::BlocksTaken { blocks, reason })
     }
 
-    fn open_lease(
-        &mut self,
-        peer: PeerId,
-        incarnation: Incarnation,
-        lease: LeaseId,
-        range: IndexRange,
-    ) -> Vec<LendingInput> {
+    fn open_lease(&mut self, peer: PeerId, lease: LeaseId, range: IndexRange) -> Vec<LendingInput> {
+        let Some(session) = self.tables.sessions.of_peer(peer) else {
+            return self.decline(peer, lease, range);
+        };
         let mut secret = Zeroizing::new([0u8; 32]);
         if self.random.fill(&mut secret[..]).is_err() {
             return self.decline(peer, lease, range);
@@ -160,16 +151,19 @@ impl StoreWork {
         let Some(slot) = self.add_to_vacant(peer, range) else {
             return self.decline(peer, lease, range);
         };
-        let key = LeaseKey::new(self.cipher, &secret);
-        let record = LeaseRecord::new((peer, lease), incarnation, slot, key);
-        self.tables.leases.insert(record);
+        let route = LeaseRoute {
+            session: Arc::clone(session.as_lender()),
+            lease,
+            key: Arc::new(LeaseKey::new(self.cipher, &secret)),
+        };
+        self.tables.routes.set(slot, route);
         Vec::new()
     }
 
     /// Opens a lease in the store under the first number that is free there, too.
     fn add_to_vacant(&self, peer: PeerId, range: IndexRange) -> Option<LeaseSlot> {
         let distance = self.distance(peer);
-        for slot in self.tables.leases.vacant() {
+        for slot in self.tables.routes.vacant() {
             let indices = range.first()..range.end();
             match self.store().add_to_lease(slot, distance, indices) {
                 Ok(()) => return Some(slot),
@@ -198,8 +192,8 @@ impl StoreWork {
     ) -> Vec<LendingInput> {
         let indices = range.first()..range.end();
         let distance = self.distance(peer);
-        let record = self.tables.leases.find(peer, lease);
-        let added = record.map(|it| self.store().add_to_lease(it.slot, distance, indices));
+        let slot = self.tables.routes.slot_of(peer, lease);
+        let added = slot.map(|slot| self.store().add_to_lease(slot, distance, indices));
         match added {
             Some(Ok(())) => Vec::new(),
             _ => self.decline(peer, lease, range),
@@ -224,18 +218,18 @@ impl StoreWork {
     }
 
     fn forget(&self, peer: PeerId, lease: LeaseId, ranges: &IndexRanges) {
-        if let Some(record) = self.tables.leases.find(peer, lease) {
+        if let Some(slot) = self.tables.routes.slot_of(peer, lease) {
             for range in ranges.as_slice() {
                 let indices = range.first()..range.end();
-                self.store().recall(record.slot, &indices);
+                self.store().recall(slot, &indices);
             }
         }
     }
 
     fn end_lease(&self, peer: PeerId, lease: LeaseId) {
-        if let Some(record) = self.tables.leases.find(peer, lease) {
-            self.store().end_lease(record.slot);
-            self.tables.leases.remove(record.slot);
+        if let Some(slot) = self.tables.routes.slot_of(peer, lease) {
+            self.store().end_lease(slot);
+            self.tables.routes.remove(slot);
         }
     }
 
@@ -245,10 +239,12 @@ impl StoreWork {
         blocks: u32,
         reason: ReturnReason,
     ) -> Vec<LendingInput> {
-        let leases = self.tables.leases.all();
+        let routes = self.tables.routes.all();
         let mut left = blocks;
-        for lease in leases.iter().filter(|lease| lease.peer == peer) {
-            left -= self.store().return_blocks_of(lease.slot, left);
+        for (slot, route) in routes {
+            if route.session.lender() == peer {
+                left -= self.store().return_blocks_of(slot, left);
+            }
         }
         let left = blocks - left;
         if left > 0 {
@@ -266,14 +262,15 @@ impl StoreWork {
         }
         let mut inputs = Vec::new();
         for (slot, indices) in of_slots {
-            let Some(record) = self.tables.leases.at(LeaseSlot(slot)) else {
+            let Some(route) = self.tables.routes.find(LeaseSlot(slot)) else {
                 continue;
             };
-            let reason = self.reason_of(record.peer, indices.count());
+            let peer = route.session.lender();
+            let reason = self.reason_of(peer, indices.count());
             inputs.extend(indices.messages().into_iter().map(|ranges| {
                 LendingInput::BlocksReturned {
-                    peer: record.peer,
-                    lease: record.lease,
+                    peer,
+                    lease: route.lease,
                     ranges,
                     reason,
                 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sublet_store::{LeaseSlot, Worker};
+use sublet_store::{LeaseSlot, SendOutcome, Worker};
 
 use super::courier_figures::CourierCounters;
 use super::write_connection::{WriteConnection, WriteConnectionEnd};
 use super::write_message::BATCH_PAGES_MAX;
-use crate::peers::lease_routes::{LeaseRoute, LenderSession};
+use crate::peers::lease_routes::LeaseRoute;
+use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::RECONNECT_PAUSE;
 
 /// What a look at a lender's leases came to.
@@ -52,6 +53,10 @@ impl CarriedLender {
         now: Instant,
     ) -> CarryOutcome {
         let mut outcome = CarryOutcome::Nothing;
+        if self.session.is_over() {
+            self.lose_waiting(worker, counters);
+            return outcome;
+        }
         if self.connection.is_none() && now >= self.connects_at {
             match WriteConnection::open(&self.session, now) {
                 Ok(connection) => self.connection = Some(connection),
@@ -94,10 +99,27 @@ impl CarriedLender {
         }
     }
 
+    /// Settles the pages that wait in the outbox as lost, because the lender cannot be reached and others need the room.
+    fn lose_waiting(&self, worker: &Worker, counters: &CourierCounters) {
+        for (lease, _) in &self.leases {
+            lose_outbound(worker, *lease, counters);
+        }
+    }
+
     fn count_end(&mut self, end: &WriteConnectionEnd, counters: &CourierCounters, now: Instant) {
         let lender = self.session.address();
         tracing::debug!(%lender, %end, "the connection that carries pages to a lender ended");
         CourierCounters::bump(&counters.connections_lost);
         self.connects_at = now + RECONNECT_PAUSE;
+    }
+}
+
+/// Takes pages of a lease out of the outbox, a message of them at most, and settles them as lost.
+pub(super) fn lose_outbound(worker: &Worker, lease: LeaseSlot, counters: &CourierCounters) {
+    let mut lost = Vec::new();
+    worker.take_outbound(lease, BATCH_PAGES_MAX, |page, _| lost.push(page));
+    for page in lost {
+        CourierCounters::bump(&counters.pages_lost);
+        worker.settle(page, SendOutcome::Lost);
     }
 }

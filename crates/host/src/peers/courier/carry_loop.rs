@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use sublet_store::{LEASES_MAX, LeaseSlot, SendOutcome, Worker};
+use sublet_store::{LEASES_MAX, LeaseSlot, Worker};
 
-use super::carried_lender::{CarriedLender, CarryOutcome};
+use super::carried_lender::{CarriedLender, CarryOutcome, lose_outbound};
 use super::courier_figures::CourierCounters;
-use super::write_message::BATCH_PAGES_MAX;
 use crate::peers::lease_routes::LeaseRoutes;
 
 /// How long pages may wait for others, so that a message has many.
@@ -133,15 +132,8 @@ impl CarryLoop {
     /// Settles pages that wait for leases that have ended.
     fn lose_of_ended(&self) {
         for lease in (0..).map(LeaseSlot).take(LEASES_MAX) {
-            if !self.ended[usize::from(lease.0)] {
-                continue;
-            }
-            let mut lost = Vec::new();
-            self.worker
-                .take_outbound(lease, BATCH_PAGES_MAX, |page, _| lost.push(page));
-            for page in lost {
-                CourierCounters::bump(&self.counters.pages_lost);
-                self.worker.settle(page, SendOutcome::Lost);
+            if self.ended[usize::from(lease.0)] {
+                lose_outbound(&self.worker, lease, &self.counters);
             }
         }
     }

@@ -15,7 +15,8 @@ use sublet_store::{LeaseSlot, SendOutcome, Worker};
 use super::courier_figures::CourierCounters;
 use super::write_message::{BATCH_PAGES_MAX, SealedPage, WriteMessage};
 use crate::peers::byte_buffers::{InputBuffer, SocketProgress};
-use crate::peers::lease_routes::{LeaseRoute, LenderSession};
+use crate::peers::lease_routes::LeaseRoute;
+use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::{SILENCE_MAX, begin_connect};
 
 /// Bytes that one read takes: more answers than can be under way.

@@ -7,7 +7,7 @@ use sublet_lend::guard::{GuardState, LenderGuard};
 
 use super::pending_read::ReadPurpose;
 use super::read_connection::ReadConnection;
-use crate::peers::lease_routes::LenderSession;
+use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::RECONNECT_PAUSE;
 
 /// A lender that a thread fetches pages from.

@@ -7,7 +7,8 @@ pub enum FetchOutcome<'p> {
     Page(&'p [u8]),
     /// The lender did not give the page in time. The get ends with [`Worker::gone`](sublet_store::Worker::gone).
     Gone(GoneCause),
-    /// The lender is too slow now, and was not asked. The page is still there: whoever has a backing reads that.
+    /// The lender is too slow now, or the control connection is lost, and it was not asked. The page may still be there:
+    /// whoever has a backing reads that.
     NotAsked,
 }
 

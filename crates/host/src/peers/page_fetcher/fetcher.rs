@@ -19,7 +19,8 @@ use super::asked_lender::AskedLender;
 use super::fetch_outcome::{FetchOutcome, GoneCause};
 use super::pending_read::{PendingRead, ReadPurpose, ReadState};
 use super::read_connection::{AwaitedReads, ReadConnectionEnd};
-use crate::peers::lease_routes::{LeaseRoutes, LenderSession};
+use crate::peers::lease_routes::LeaseRoutes;
+use crate::peers::lender_session::LenderSession;
 use crate::peers::page_ranges::page_ranges;
 
 /// The most pages that are fetched together.
@@ -153,6 +154,9 @@ impl PageFetcher {
         let Some(route) = self.routes.find(lease) else {
             return Err(FetchOutcome::Gone(GoneCause::LeaseEnded));
         };
+        if route.session.is_over() {
+            return Err(FetchOutcome::NotAsked);
+        }
         let at = self.lender(&route.session);
         if !self.lenders[at].is_in(&route.session) {
             // Reads of this batch wait on a connection of the other session.

@@ -12,7 +12,7 @@ use sublet_lend::wire::{
 
 use super::pending_read::PendingRead;
 use crate::peers::byte_buffers::{InputBuffer, OutputBuffer, SocketProgress, read_some};
-use crate::peers::lease_routes::LenderSession;
+use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::begin_connect;
 
 /// Bytes that one read takes while no page is awaited: the answers of several requests, and the first pages.

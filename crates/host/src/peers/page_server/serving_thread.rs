@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
@@ -32,21 +32,8 @@ const HELLOS_AWAITED_MAX: usize = 256;
 /// How long a connection may take to say its hello.
 const HELLO_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How long the thread waits before it accepts again, if the kernel had no descriptor or memory.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// The token of the inbox.
 pub(super) const INBOX: Token = Token(usize::MAX);
-
-/// The token of the listener.
-pub(super) const LISTENER: Token = Token(usize::MAX - 1);
-
-/// Where accepted connections go: to all threads in turn.
-pub(super) struct PageListener {
-    listener: TcpListener,
-    inboxes: Vec<Arc<ThreadInbox>>,
-    next: usize,
-}
 
 /// What is shared by all threads.
 #[derive(Clone)]
@@ -65,8 +52,6 @@ pub(super) struct ServingThread {
     events: Events,
     pace: AdaptivePoller,
     inbox: Arc<ThreadInbox>,
-    listener: Option<PageListener>,
-    accepts_at: Option<Instant>,
     service: PageService,
     shared: SharedService,
     /// Connections by their token. Each is at most once in one of the queues.
@@ -84,55 +69,19 @@ struct QueuedConnection {
     is_due: bool,
 }
 
-impl PageListener {
-    /// A listener whose connections go to these inboxes.
-    pub(super) fn new(listener: TcpListener, inboxes: Vec<Arc<ThreadInbox>>) -> PageListener {
-        PageListener {
-            listener,
-            inboxes,
-            next: 0,
-        }
-    }
-
-    /// Accepts all that wait.
-    fn accept(&mut self) -> io::Result<()> {
-        loop {
-            match self.listener.accept() {
-                Ok((socket, _)) => {
-                    let inbox = &self.inboxes[self.next % self.inboxes.len()];
-                    inbox.send(ThreadMessage::Serve(socket.into()));
-                    self.next = self.next.wrapping_add(1);
-                }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return Ok(()),
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    _ => return Err(error),
-                },
-            }
-        }
-    }
-}
-
 impl ServingThread {
     /// A thread with a poll in which its inbox's waker is registered.
     pub(super) fn new(
         poll: Poll,
         inbox: Arc<ThreadInbox>,
-        mut listener: Option<PageListener>,
         service: PageService,
         shared: SharedService,
-    ) -> io::Result<ServingThread> {
-        if let Some(listener) = &mut listener {
-            let registry = poll.registry();
-            registry.register(&mut listener.listener, LISTENER, Interest::READABLE)?;
-        }
-        Ok(ServingThread {
+    ) -> ServingThread {
+        ServingThread {
             poll,
             events: Events::with_capacity(EVENTS_MAX),
             pace: AdaptivePoller::default(),
             inbox,
-            listener,
-            accepts_at: None,
             service,
             shared,
             connections: Vec::new(),
@@ -141,7 +90,7 @@ impl ServingThread {
             reads_due: VecDeque::new(),
             writes_due: VecDeque::new(),
             is_stopped: false,
-        })
+        }
     }
 
     /// Serves until a message stops it.
@@ -189,28 +138,14 @@ impl ServingThread {
 
     /// How long the thread may sleep without an event.
     fn longest_sleep(&self) -> Option<Duration> {
-        match (self.accepts_at, self.hellos_awaited) {
-            (Some(_), _) => Some(ACCEPT_PAUSE),
-            (None, 0) => None,
-            (None, _) => Some(HELLO_TIME_MAX),
-        }
+        (self.hellos_awaited > 0).then_some(HELLO_TIME_MAX)
     }
 
     fn note_events(&mut self) {
-        let mut accepts = self.accepts_at.is_some_and(|at| at <= Instant::now());
-        for event in &self.events {
-            match event.token() {
-                LISTENER => accepts = true,
-                INBOX => {}
-                Token(at) => {
-                    let (reads, writes) = (&mut self.reads_due, &mut self.writes_due);
-                    mark_due(&mut self.connections, at, reads, writes);
-                }
-            }
-        }
-        if accepts && let Some(listener) = &mut self.listener {
-            let accepted = listener.accept();
-            self.accepts_at = accepted.err().map(|_| Instant::now() + ACCEPT_PAUSE);
+        for event in self.events.iter().filter(|event| event.token() != INBOX) {
+            let Token(at) = event.token();
+            let (reads, writes) = (&mut self.reads_due, &mut self.writes_due);
+            mark_due(&mut self.connections, at, reads, writes);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Starts and ends the threads of the page server.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -19,7 +19,7 @@ use super::inbox::{ThreadInbox, ThreadMessage};
 use super::page_service::PageService;
 use super::server_figures::{PageServerFigures, ServerCounters};
 use super::serving_budget::{CpuShare, ServingBudget, ServingRate};
-use super::serving_thread::{INBOX, PageListener, ServingThread, SharedService};
+use super::serving_thread::{INBOX, ServingThread, SharedService};
 
 /// The most threads of a page server (`lend.threads`).
 pub const PAGE_SERVER_THREADS_MAX: usize = 4;
@@ -60,7 +60,6 @@ pub struct PageServer {
 struct ThreadParts {
     poll: Poll,
     inbox: Arc<ThreadInbox>,
-    listener: Option<PageListener>,
     store: Arc<Store>,
     clock: Clock,
     blocks: Arc<dyn FindLentBlocks>,
@@ -69,7 +68,7 @@ struct ThreadParts {
 }
 
 impl PageServer {
-    /// Starts the threads. They serve the connections of `listener`, and those that [`adopt`](PageServer::adopt) gets.
+    /// Starts the threads. They serve the connections that [`adopt`](PageServer::adopt) gets.
     ///
     /// # Errors
     ///
@@ -77,15 +76,11 @@ impl PageServer {
     pub fn start(
         store: &Arc<Store>,
         clock: Clock,
-        listener: TcpListener,
         sessions: Arc<dyn AdmitConnections>,
         blocks: Arc<dyn FindLentBlocks>,
         settings: PageServerSettings,
     ) -> Result<PageServer, PageServerError> {
-        listener.set_nonblocking(true)?;
         let (polls, inboxes) = polls(settings.threads.clamp(1, PAGE_SERVER_THREADS_MAX))?;
-        let listener = mio::net::TcpListener::from_std(listener);
-        let mut listener = Some(PageListener::new(listener, inboxes.clone()));
         let budget = ServingBudget::new(settings.cpu, settings.rate, Duration::ZERO);
         let shared = SharedService {
             sessions,
@@ -104,7 +99,6 @@ impl PageServer {
             let parts = ThreadParts {
                 poll,
                 inbox,
-                listener: listener.take(),
                 store: Arc::clone(store),
                 clock,
                 blocks: Arc::clone(&blocks),
@@ -177,8 +171,7 @@ fn serve(parts: ThreadParts, ready: &SyncSender<Result<(), PageServerError>>) {
     let made = made.and_then(|worker| {
         let service = PageService::new(worker, parts.clock, parts.blocks, parts.counters);
         let (poll, inbox) = (parts.poll, parts.inbox);
-        let thread = ServingThread::new(poll, inbox, parts.listener, service, parts.shared);
-        thread.map_err(PageServerError::from)
+        Ok(ServingThread::new(poll, inbox, service, parts.shared))
     });
     let (mut thread, began) = match made {
         Ok(thread) => (Some(thread), Ok(())),

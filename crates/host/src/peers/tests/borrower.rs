@@ -15,7 +15,8 @@ use sublet_types::{
 
 use super::*;
 use crate::peers::courier::Courier;
-use crate::peers::lease_routes::{LeaseRoute, LeaseRoutes, LenderSession, LenderSessionSettings};
+use crate::peers::lease_routes::{LeaseRoute, LeaseRoutes};
+use crate::peers::lender_session::LenderSession;
 use crate::peers::page_fetcher::{FetchOutcome, FetcherSettings, GoneCause, PageFetcher};
 use crate::wait_until::wait_until;
 
@@ -43,14 +44,9 @@ pub(super) fn session(
     round_trip: Duration,
     session: SessionId,
 ) -> Arc<LenderSession> {
-    Arc::new(LenderSession::new(LenderSessionSettings {
-        lender: PeerId(0),
-        address,
-        incarnation: LENDER_INCARNATION,
-        round_trip,
-        borrower: session_peer(session),
-        keys: session_keys(),
-    }))
+    let session = lender_session(PeerId(0), address, session);
+    session.set_round_trip(round_trip);
+    session
 }
 
 pub(super) struct TestBorrower {

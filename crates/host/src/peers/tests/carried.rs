@@ -160,3 +160,19 @@ fn pages_for_a_lease_without_a_route_are_lost() {
         assert!(matches!(borrower.get(index), Got::Here(_) | Got::Miss));
     }
 }
+
+/// While the control connection is lost, nobody waits for the lender, and what was evicted makes room for others.
+#[test]
+fn a_lender_whose_session_is_over_is_not_asked() {
+    let (_lender, mut borrower) = pair(1);
+    borrower.fill(0);
+    let away = borrower.away();
+    let route = borrower.routes.find(LEASE).expect("a route");
+    route.session.close();
+    assert_eq!(borrower.fetch(&away[..1]), [Got::NotAsked]);
+    let courier = borrower.courier.as_ref().expect("a courier");
+    let lost_before = courier.figures().pages_lost;
+    borrower.fill(7);
+    let courier = borrower.courier.as_ref().expect("a courier");
+    assert!(courier.figures().pages_lost > lost_before);
+}

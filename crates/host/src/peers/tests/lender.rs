@@ -1,7 +1,8 @@
 //! A lender with a store, a table of loans and a page server.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::thread;
 
 use parking_lot::Mutex;
 use sublet_frontends::tenancy::Clock;
@@ -102,7 +103,7 @@ impl FindLentBlocks for OneSession {
 pub(super) struct TestLender {
     pub(super) worker: Worker,
     pub(super) sessions: Arc<OneSession>,
-    pub(super) server: PageServer,
+    pub(super) server: Arc<PageServer>,
     pub(super) address: SocketAddr,
     pub(super) grant: LeaseGrant,
 }
@@ -124,17 +125,30 @@ impl TestLender {
         let server = PageServer::start(
             &store,
             Clock::start(),
-            listener,
             sessions.clone(),
             sessions.clone(),
             settings,
         );
+        let server = Arc::new(server.expect("it starts"));
+        hand_on(listener, Arc::downgrade(&server));
         TestLender {
             worker,
             sessions,
-            server: server.expect("it starts"),
+            server,
             address,
             grant,
         }
     }
+}
+
+/// Hands connections on to a server, as long as it is there. The thread ends with the next connection after that.
+fn hand_on(listener: TcpListener, server: Weak<PageServer>) {
+    thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let Some(server) = server.upgrade() else {
+                return;
+            };
+            server.adopt(socket);
+        }
+    });
 }

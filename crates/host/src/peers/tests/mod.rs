@@ -16,7 +16,10 @@ use sublet_lend::wire::{PAGE_BYTES, SessionKeys, SessionNonces, SessionPeer};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::Bytes;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+
+use super::lender_session::{LenderSession, LenderSessionSettings};
 
 /// The incarnations of both ends, the session, and the borrower's place in the lender's list.
 pub(super) const LENDER_INCARNATION: u64 = 0x1111_2222_3333_4444;
@@ -40,6 +43,22 @@ pub(super) fn session_keys() -> SessionKeys {
         acceptor: [2; 32],
     };
     SessionKeys::new(&[3; 32], nonces)
+}
+
+/// A session with a lender.
+fn lender_session(lender: PeerId, address: SocketAddr, session: SessionId) -> Arc<LenderSession> {
+    Arc::new(LenderSession::new(LenderSessionSettings {
+        lender,
+        address,
+        incarnation: LENDER_INCARNATION,
+        borrower: session_peer(session),
+        keys: session_keys(),
+    }))
+}
+
+/// A session with a lender that nobody reaches.
+pub(super) fn session_with(lender: PeerId) -> Arc<LenderSession> {
+    lender_session(lender, ([127, 0, 0, 1], 1).into(), SESSION)
 }
 
 /// A store of blocks of 2 MiB.

@@ -51,7 +51,10 @@ impl ControlThread {
                 });
                 self.open_session(connection, facts, nonces);
             }
-            LendingAction::CloseSession { ours, .. } => self.tables.sessions.close(ours),
+            LendingAction::CloseSession { ours, .. } => {
+                self.tables.sessions.close(ours);
+                self.pages.end_session(ours);
+            }
             LendingAction::Log(LendingEvent { peer, change }) => {
                 if let Some(name) = self.member(peer).map(|member| member.name.clone()) {
                     self.observer.observe(PeerNotice::Changed { name, change });

@@ -9,6 +9,7 @@ use sublet_frontends::backend::ManualClock;
 use sublet_frontends::listeners::{Endpoint, Listener, Transport, bind_one};
 use sublet_frontends::tenancy::Clock;
 use sublet_lend::control::Addresses;
+use sublet_lend::ids::SessionId;
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{LendTo, LendingChange, LinkState, PeerStatus};
 use sublet_lend::seal::Cipher;
@@ -19,7 +20,8 @@ use sublet_types::{
 };
 
 use super::super::{
-    ControlMember, ControlPlane, ControlPlanePorts, ControlPlaneSettings, PeerNotice,
+    ControlMember, ControlPlane, ControlPlanePorts, ControlPlaneSettings, PeerNotice, PeerTables,
+    ServePageConnections,
 };
 use crate::wait_until::wait_until;
 
@@ -81,10 +83,13 @@ impl BoundNode {
             clock,
             listeners: vec![self.listener],
             observer: Box::new(move |notice| noticed.lock().push(notice)),
-            pages: Box::new(move |stream, _| taken.lock().push(stream)),
+            pages: Box::new(TakenConnections(taken)),
             borrowing: Box::new(|_| Borrowing::Allowed),
         };
-        let plane = ControlPlane::start(&settings(tls, members), ports).expect("started");
+        let settings = settings(tls, members);
+        let now = Duration::from_nanos(clock.moment().0);
+        let tables = PeerTables::new(&settings, now).expect("members that make sense");
+        let plane = ControlPlane::start(&settings, tables, ports).expect("started");
         TestNode {
             name: self.name,
             tenant: tenant(&store),
@@ -96,6 +101,16 @@ impl BoundNode {
             put: 0,
         }
     }
+}
+
+struct TakenConnections(Arc<Mutex<Vec<TcpStream>>>);
+
+impl ServePageConnections for TakenConnections {
+    fn take(&mut self, stream: TcpStream, _: SocketAddr) {
+        self.0.lock().push(stream);
+    }
+
+    fn end_session(&mut self, _: SessionId) {}
 }
 
 pub(super) fn member(name: &str, port: u16) -> ControlMember {
@@ -196,10 +211,10 @@ impl TestNode {
 
     /// The blocks of all leases, as the store has them.
     pub(super) fn far_blocks(&self) -> u32 {
-        let leases = self.plane.tables().leases.all();
-        let blocks = leases
+        let routes = self.plane.tables().routes.all();
+        let blocks = routes
             .iter()
-            .map(|it| self.store.lease_figures(it.slot).blocks);
+            .map(|(slot, _)| self.store.lease_figures(*slot).blocks);
         blocks.sum()
     }
 

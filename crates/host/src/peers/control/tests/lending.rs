@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sublet_lend::lender::LoanLookup;
 use sublet_lend::node::{BorrowEnd, LendingChange, LendingInput, LoanEnd, RecallReason};
 use sublet_lend::wire::ConnectionClass;
 
-use super::super::LeaseAccess;
+use crate::peers::page_server::FindLentBlocks;
+
 use super::authority::{TestAuthority, fingerprint};
 use super::cluster::{BoundNode, TestNode, TestTime, connected, member, pair};
 use super::relay::Relay;
@@ -29,24 +31,22 @@ fn a_short_node_borrows_and_page_connections_can_prove_whose_they_are() {
     });
     assert!(borrowed >= 4, "{borrowed}");
     let (here, there) = (a.plane.tables(), b.plane.tables());
-    let leases = here.leases.all();
-    let lease = &leases[0];
-    assert_eq!(lease.access(), LeaseAccess::Open);
-    let session = here.sessions.of_peer(lease.peer).expect("a session");
-    let (hello, keys) = session.open_connection(ConnectionClass::Read);
+    let (_, route) = here.routes.all().remove(0);
+    assert!(!route.session.is_over());
+    let (hello, keys) = route.session.next_hello(ConnectionClass::Read);
     let known = there
         .sessions
         .named(sublet_lend::ids::SessionId(hello.hello.session));
     let known = known.expect("the session that the hello names");
     assert_eq!(known.admit(&hello), Ok(keys));
     assert!(known.admit(&hello).is_err(), "it is replayed");
-    let found = there.find_loan(known.peer(), known.ours(), lease.lease, 0);
+    let found = there.find(known.peer(), known.ours(), route.lease, 0);
     let LoanLookup::Lent(block) = found else {
         panic!("{found:?}");
     };
     let worker = b.worker();
     assert!(worker.write_lent(block, 0, |page| page.fill(9)));
-    let beyond = there.find_loan(known.peer(), known.ours(), lease.lease, 1 << 20);
+    let beyond = there.find(known.peer(), known.ours(), route.lease, 1 << 20);
     assert_eq!(beyond, LoanLookup::Foreign);
 }
 
@@ -71,7 +71,7 @@ fn blocks_come_back_at_once_and_the_borrower_forgets_them() {
     b.plane.tell(LendingInput::RecallNow);
     time.wait("all is back", || b.store.lent() == 0);
     time.wait("the borrower has nothing", || {
-        a.borrowed() == 0 && a.plane.tables().leases.all().is_empty()
+        a.borrowed() == 0 && a.plane.tables().routes.all().is_empty()
     });
 }
 
@@ -94,18 +94,26 @@ fn a_cut_connection_resumes_with_its_leases() {
     let ([mut a, b], relay) = relayed(&time, &authority);
     time.make_short(&mut a);
     time.wait("both say the same", || b.store.lent() == a.borrowed());
-    let before = a.plane.tables().leases.all();
+    let before = a.plane.tables().routes.all();
     relay.cut();
     time.wait("suspended", || {
-        before[0].access() == LeaseAccess::Suspended && !b.is_up_with("a")
+        before[0].1.session.is_over() && !b.is_up_with("a")
     });
     assert!(a.plane.tables().sessions.is_empty());
     relay.heal();
     time.wait("resumed", || {
-        a.is_up_with("b") && before[0].access() == LeaseAccess::Open
+        let routes = a.plane.tables().routes.all();
+        a.is_up_with("b")
+            && routes
+                .first()
+                .is_some_and(|(_, route)| !route.session.is_over())
     });
-    let after = a.plane.tables().leases.all();
-    assert_eq!(after[0].lease, before[0].lease);
+    let after = a.plane.tables().routes.all();
+    assert_eq!(
+        (after[0].0, after[0].1.lease),
+        (before[0].0, before[0].1.lease)
+    );
+    assert!(Arc::ptr_eq(&after[0].1.key, &before[0].1.key));
     assert!(a.far_blocks() >= 4);
     assert!(b.store.lent() >= 4);
 }
@@ -123,7 +131,7 @@ fn a_connection_that_stays_cut_ends_the_leases_on_both_sides() {
     time.wait("nothing is left", || {
         b.store.lent() == 0 && a.borrowed() == 0
     });
-    assert!(a.plane.tables().leases.all().is_empty());
+    assert!(a.plane.tables().routes.all().is_empty());
     let is_away = |change: &LendingChange| match change {
         LendingChange::LoanEnded { reason, .. } => *reason == LoanEnd::Away,
         LendingChange::BorrowEnded { reason, .. } => *reason == BorrowEnd::Away,
