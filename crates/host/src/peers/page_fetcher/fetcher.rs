@@ -10,12 +10,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sublet_lend::guard::{GuardChange, GuardPolicy, GuardState, LenderGuard};
 use sublet_lend::ids::PeerId;
-use sublet_lend::seal::{PageNonce, PageTag, WriteSequence};
-use sublet_lend::wire::{PAGE_BYTES, PAGES_MAX, PageSet};
+use sublet_lend::wire::READS_IN_FLIGHT_MAX;
 use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
-use sublet_store::AwayTicket;
+use sublet_store::{AwayTicket, LeaseSlot};
 
 use super::asked_lender::AskedLender;
+use super::fetch_batch::{FETCH_PAGES_MAX, FetchBatch, FetchId};
 use super::fetch_outcome::{FetchOutcome, GoneCause};
 use super::pending_read::{PendingRead, ReadPurpose, ReadState};
 use super::read_connection::{AwaitedReads, ReadConnectionEnd};
@@ -23,8 +23,8 @@ use crate::peers::lease_routes::LeaseRoutes;
 use crate::peers::lender_session::LenderSession;
 use crate::peers::page_ranges::page_ranges;
 
-/// The most pages that are fetched together.
-pub const FETCH_PAGES_MAX: usize = PAGES_MAX;
+/// The most batches that are fetched side by side.
+pub const FETCHES_MAX: usize = READS_IN_FLIGHT_MAX;
 
 /// The most changes of guards that wait to be taken. Later ones are dropped.
 const GUARD_CHANGES_MAX: usize = 64;
@@ -39,13 +39,15 @@ pub struct FetcherSettings {
 }
 
 /// A thread's connections to lenders, by which it fetches the pages of one backing.
+///
+/// A thread that may wait calls [`fetch`](PageFetcher::fetch). One that may not calls [`begin`](PageFetcher::begin),
+/// then [`poll`](PageFetcher::poll) whenever a socket is ready or time is up, and [`take`](PageFetcher::take) when the
+/// batch is settled.
 pub struct PageFetcher {
     routes: Arc<LeaseRoutes>,
     settings: FetcherSettings,
     lenders: Vec<AskedLender>,
-    reads: Vec<PendingRead>,
-    /// The bytes of a batch's pages, in the order of the batch's addresses.
-    pages: Box<[u8]>,
+    batches: Vec<FetchBatch>,
     pace: AdaptivePoller,
     guard_changes: Vec<(PeerId, GuardChange)>,
 }
@@ -57,8 +59,7 @@ impl PageFetcher {
             routes,
             settings,
             lenders: Vec::new(),
-            reads: Vec::with_capacity(FETCH_PAGES_MAX),
-            pages: vec![0; FETCH_PAGES_MAX * PAGE_BYTES].into(),
+            batches: Vec::new(),
             pace: AdaptivePoller::default(),
             guard_changes: Vec::new(),
         }
@@ -71,11 +72,67 @@ impl PageFetcher {
         tickets: &[AwayTicket],
         mut answer: impl FnMut(usize, FetchOutcome<'_>),
     ) {
-        let batches = tickets.chunks(FETCH_PAGES_MAX).enumerate();
-        for (nth, batch) in batches {
-            let begin = nth * FETCH_PAGES_MAX;
-            self.fetch_batch(batch, |n, outcome| answer(begin + n, outcome));
+        for (nth, part) in tickets.chunks(FETCH_PAGES_MAX).enumerate() {
+            let before = nth * FETCH_PAGES_MAX;
+            match self.begin(part) {
+                Some(batch) => {
+                    self.await_answers(batch);
+                    self.take(batch, |n, outcome| answer(before + n, outcome));
+                }
+                None => (0..part.len()).for_each(|n| answer(before + n, FetchOutcome::NotAsked)),
+            }
         }
+    }
+
+    /// Begins to fetch pages, at most [`FETCH_PAGES_MAX`]. `None` if [`FETCHES_MAX`] batches are fetched already.
+    pub fn begin(&mut self, tickets: &[AwayTicket]) -> Option<FetchId> {
+        let tickets = &tickets[..tickets.len().min(FETCH_PAGES_MAX)];
+        let free = self.batches.iter().position(|batch| !batch.is_used);
+        let id = free.unwrap_or(self.batches.len());
+        if id == FETCHES_MAX {
+            return None;
+        }
+        if free.is_none() {
+            self.batches.push(FetchBatch::default());
+        }
+        self.batches[id].begin(tickets);
+        let mut begin = 0;
+        while let Some((lease, places)) = self.batches[id].of_lease(begin) {
+            begin = places.end;
+            if let Err(outcome) = self.ask(id, lease, places.clone()) {
+                self.batches[id].leave_unasked(places, outcome);
+            }
+        }
+        // The reads must leave before anything waits.
+        self.exchange();
+        Some(FetchId(id))
+    }
+
+    /// Returns whether what became of each page of a batch is known.
+    pub fn is_settled(&self, batch: FetchId) -> bool {
+        self.batches[batch.0].is_settled()
+    }
+
+    /// Says what became of each page of a batch that is settled, and ends it. Pages that are still awaited count as
+    /// late.
+    pub fn take(&mut self, batch: FetchId, answer: impl FnMut(usize, FetchOutcome<'_>)) {
+        self.batches[batch.0].take(answer);
+        self.batches[batch.0].reads.clear();
+    }
+
+    /// Sends and receives without waiting, and gives up what is late. Returns when the next read is late, if one is
+    /// awaited.
+    pub fn poll(&mut self) -> Option<Instant> {
+        self.exchange();
+        self.expire(Instant::now());
+        let awaited = self.reads().filter(|read| read.is_awaited());
+        awaited.map(|read| read.deadline).min()
+    }
+
+    /// The sockets for the caller's own wait, each with what to wait for. [`poll`](PageFetcher::poll) follows.
+    pub fn sockets(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let connections = self.lenders.iter().flat_map(|lender| &lender.connection);
+        connections.map(|connection| connection.awaited())
     }
 
     /// Records that a read of the backing took `took`.
@@ -97,60 +154,13 @@ impl PageFetcher {
         lenders.map(|lender| (lender.session.lender(), lender.guard.state()))
     }
 
-    /// The sockets, for the caller's poll. When one is readable, `drain` takes what came late.
-    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let connections = self.lenders.iter().flat_map(|lender| &lender.connection);
-        connections.map(|connection| connection.awaited().0)
-    }
-
-    /// Throws away answers that came late, and notices connections that have ended. It does not wait.
-    pub fn drain(&mut self) {
-        self.reads.clear();
-        self.exchange();
-    }
-
-    fn fetch_batch(
-        &mut self,
-        tickets: &[AwayTicket],
-        mut answer: impl FnMut(usize, FetchOutcome<'_>),
-    ) {
-        let mut order = [0; FETCH_PAGES_MAX];
-        let order = &mut order[..tickets.len()];
-        order.iter_mut().enumerate().for_each(|(n, at)| *at = n);
-        order.sort_unstable_by_key(|n| {
-            let address = tickets[*n].address;
-            (address.lease.0, address.index, address.place)
-        });
-        self.reads.clear();
-        let mut begin = 0;
-        let same_lease =
-            |a: &usize, b: &usize| tickets[*a].address.lease == tickets[*b].address.lease;
-        for of_lease in order.chunk_by(same_lease) {
-            let pages = begin..begin + of_lease.len();
-            begin = pages.end;
-            if let Err(outcome) = self.ask(tickets, of_lease, pages) {
-                of_lease.iter().for_each(|n| answer(*n, outcome));
-            }
-        }
-        self.await_answers();
-        for read in &self.reads {
-            let pages = &mut self.pages;
-            let opened = order[read.pages.clone()].iter().enumerate();
-            for (ordinal, n) in opened {
-                let bytes = &mut pages[read.bytes_at(ordinal, 0)..][..PAGE_BYTES];
-                answer(*n, open_page(read, ordinal, &tickets[*n], bytes));
-            }
-        }
-    }
-
     /// Asks for the pages of one lease.
     fn ask(
         &mut self,
-        tickets: &[AwayTicket],
-        of_lease: &[usize],
-        pages: Range<usize>,
+        batch: usize,
+        lease: LeaseSlot,
+        places: Range<usize>,
     ) -> Result<(), FetchOutcome<'static>> {
-        let lease = tickets[of_lease[0]].address.lease;
         let Some(route) = self.routes.find(lease) else {
             return Err(FetchOutcome::Gone(GoneCause::LeaseEnded));
         };
@@ -159,11 +169,8 @@ impl PageFetcher {
         }
         let at = self.lender(&route.session);
         if !self.lenders[at].is_in(&route.session) {
-            // Reads of this batch wait on a connection of the other session.
-            if self.reads.iter().any(|read| read.lender == at) {
-                return Err(FetchOutcome::NotAsked);
-            }
             self.lenders[at].follow(&route.session);
+            self.end_awaited(at, FetchOutcome::NotAsked);
         }
         let asked_at = Instant::now();
         let lender = &mut self.lenders[at];
@@ -173,16 +180,17 @@ impl PageFetcher {
         let Some(connection) = lender.connected(asked_at) else {
             return Err(FetchOutcome::Gone(GoneCause::Unreachable));
         };
-        let ranges = page_ranges(of_lease.iter().map(|n| tickets[*n].address));
+        let batch = &mut self.batches[batch];
+        let ranges = page_ranges(places.clone().map(|place| batch.ticket(place).address));
         // As many requests as may wait for their answers. The lender is slow, and the page is still there.
         let Ok(request) = connection.ask(route.lease.0, &ranges) else {
             return Err(FetchOutcome::NotAsked);
         };
-        self.reads.push(PendingRead {
+        batch.reads.push(PendingRead {
             route,
             lender: at,
             tag: request.tag,
-            pages,
+            pages: places,
             asked_at,
             deadline: asked_at + how.time_limit,
             purpose: how.purpose,
@@ -206,12 +214,10 @@ impl PageFetcher {
         self.lenders.len() - 1
     }
 
-    /// Waits until each read is answered or late.
-    fn await_answers(&mut self) {
-        // The reads must leave before anything waits.
-        self.exchange();
+    /// Waits until each read of a batch is answered or late.
+    fn await_answers(&mut self, batch: FetchId) {
         let mut pace = std::mem::take(&mut self.pace);
-        while !self.is_settled() {
+        while !self.is_settled(batch) {
             let waited = pace.wait(|mode| {
                 if mode == PollMode::Blocking {
                     self.sleep()?;
@@ -219,35 +225,34 @@ impl PageFetcher {
                 Ok::<PollOutcome, io::Error>(self.exchange())
             });
             if waited.is_err() {
-                self.end_awaited(|_| true, GoneCause::Unreachable);
+                for at in 0..self.lenders.len() {
+                    self.end_awaited(at, FetchOutcome::Gone(GoneCause::Unreachable));
+                }
             }
             self.expire(Instant::now());
         }
         self.pace = pace;
     }
 
-    fn is_settled(&self) -> bool {
-        !self.reads.iter().any(PendingRead::is_awaited)
+    fn reads(&self) -> impl Iterator<Item = &PendingRead> {
+        self.batches.iter().flat_map(|batch| &batch.reads)
+    }
+
+    fn awaited_count(&self) -> usize {
+        self.reads().filter(|read| read.is_awaited()).count()
     }
 
     /// Sends and receives on all connections. Returns whether a read was settled by it.
     fn exchange(&mut self) -> PollOutcome {
         let awaited_before = self.awaited_count();
         for at in 0..self.lenders.len() {
-            // A drain looks at all lenders, a batch at those that it awaits.
-            let is_awaited = |read: &PendingRead| read.lender == at && read.is_awaited();
-            if !self.reads.is_empty() && !self.reads.iter().any(is_awaited) {
-                continue;
-            }
             let Some(connection) = &mut self.lenders[at].connection else {
                 continue;
             };
-            let awaited = AwaitedReads {
-                reads: &mut self.reads,
+            let exchanged = connection.exchange(AwaitedReads {
+                batches: &mut self.batches,
                 lender: at,
-                pages: &mut self.pages,
-            };
-            let exchanged = connection.exchange(awaited);
+            });
             let now = Instant::now();
             self.record_answers(at, now);
             if let Err(end) = exchanged {
@@ -256,7 +261,7 @@ impl PageFetcher {
                     ReadConnectionEnd::Wire(_) => GoneCause::BrokenProtocol,
                 };
                 self.lenders[at].disconnect(now);
-                self.end_awaited(|read| read.lender == at, cause);
+                self.end_awaited(at, FetchOutcome::Gone(cause));
             }
         }
         match self.awaited_count() < awaited_before {
@@ -265,66 +270,54 @@ impl PageFetcher {
         }
     }
 
-    fn awaited_count(&self) -> usize {
-        self.reads.iter().filter(|read| read.is_awaited()).count()
-    }
-
     /// Tells a lender's guard of the answers that have come.
     fn record_answers(&mut self, at: usize, now: Instant) {
-        for n in 0..self.reads.len() {
-            let read = &mut self.reads[n];
-            if read.lender == at && !read.is_awaited() && !read.is_counted {
-                read.is_counted = true;
-                let took = now.saturating_duration_since(read.asked_at);
-                let guard = &mut self.lenders[at].guard;
-                let change = match read.purpose {
-                    ReadPurpose::Fetch => guard.answered(took),
-                    ReadPurpose::Probe => guard.pinged(took),
-                };
-                self.note(at, change);
-            }
+        let reads = self.batches.iter_mut().flat_map(|batch| &mut batch.reads);
+        let new = reads.filter(|read| read.lender == at && !read.is_awaited() && !read.is_counted);
+        let (lender, changes) = (&mut self.lenders[at], &mut self.guard_changes);
+        for read in new {
+            read.is_counted = true;
+            let took = now.saturating_duration_since(read.asked_at);
+            let change = match read.purpose {
+                ReadPurpose::Fetch => lender.guard.answered(took),
+                ReadPurpose::Probe => lender.guard.pinged(took),
+            };
+            note_change(changes, lender, change);
         }
     }
 
     /// Gives up the reads whose time is over, and tells the guards.
     fn expire(&mut self, now: Instant) {
-        for n in 0..self.reads.len() {
-            let read = &mut self.reads[n];
-            if read.is_awaited() && read.deadline <= now {
-                read.state = ReadState::Ended(GoneCause::Late);
-                read.is_counted = true;
-                let (at, limit) = (read.lender, read.deadline - read.asked_at);
-                let guard = &mut self.lenders[at].guard;
-                let change = match read.purpose {
-                    ReadPurpose::Fetch => guard.timed_out(limit),
-                    ReadPurpose::Probe => guard.pinged(limit),
-                };
-                self.note(at, change);
-            }
+        let reads = self.batches.iter_mut().flat_map(|batch| &mut batch.reads);
+        for read in reads.filter(|read| read.is_awaited() && read.deadline <= now) {
+            read.state = ReadState::Ended(FetchOutcome::Gone(GoneCause::Late));
+            read.is_counted = true;
+            let limit = read.deadline - read.asked_at;
+            let lender = &mut self.lenders[read.lender];
+            let change = match read.purpose {
+                ReadPurpose::Fetch => lender.guard.timed_out(limit),
+                ReadPurpose::Probe => lender.guard.pinged(limit),
+            };
+            note_change(&mut self.guard_changes, lender, change);
         }
     }
 
-    /// Ends awaited reads without an answer. The guards learn nothing by it.
-    fn end_awaited(&mut self, is_meant: impl Fn(&PendingRead) -> bool, cause: GoneCause) {
-        for read in &mut self.reads {
-            if read.is_awaited() && is_meant(read) {
-                read.state = ReadState::Ended(cause);
-                read.is_counted = true;
-            }
+    /// Ends a lender's awaited reads without an answer. Its guard learns nothing by it.
+    fn end_awaited(&mut self, lender: usize, outcome: FetchOutcome<'static>) {
+        let reads = self.batches.iter_mut().flat_map(|batch| &mut batch.reads);
+        for read in reads.filter(|read| read.is_awaited() && read.lender == lender) {
+            read.state = ReadState::Ended(outcome);
+            read.is_counted = true;
         }
     }
 
     fn note(&mut self, at: usize, change: Option<GuardChange>) {
-        let lender = self.lenders[at].session.lender();
-        if self.guard_changes.len() < GUARD_CHANGES_MAX {
-            let change = change.map(|change| (lender, change));
-            self.guard_changes.extend(change);
-        }
+        note_change(&mut self.guard_changes, &self.lenders[at], change);
     }
 
     /// Sleeps until a socket has something, or until the first read is late.
     fn sleep(&self) -> io::Result<()> {
-        let awaited = || self.reads.iter().filter(|read| read.is_awaited());
+        let awaited = || self.reads().filter(|read| read.is_awaited());
         let Some(deadline) = awaited().map(|read| read.deadline).min() else {
             return Ok(());
         };
@@ -358,29 +351,12 @@ impl PageFetcher {
     }
 }
 
-/// Opens the seal of a page that came, in place.
-fn open_page<'p>(
-    read: &PendingRead,
-    ordinal: usize,
-    ticket: &AwayTicket,
-    bytes: &'p mut [u8],
-) -> FetchOutcome<'p> {
-    let pages: PageSet = match read.state {
-        ReadState::Complete(pages) => pages,
-        ReadState::Ended(cause) => return FetchOutcome::Gone(cause),
-        ReadState::Awaited(_) => return FetchOutcome::Gone(GoneCause::Late),
-    };
-    if !pages.contains(ordinal) {
-        return FetchOutcome::Gone(GoneCause::Absent);
-    }
-    let nonce = PageNonce {
-        index: ticket.address.index,
-        place: ticket.address.place,
-        sequence: WriteSequence(ticket.seal.sequence),
-    };
-    let page = bytes.first_chunk_mut().expect("a page of the batch");
-    match read.route.key.open(nonce, PageTag(ticket.seal.tag.0), page) {
-        Ok(()) => FetchOutcome::Page(page),
-        Err(_) => FetchOutcome::Gone(GoneCause::Forged),
+fn note_change(
+    changes: &mut Vec<(PeerId, GuardChange)>,
+    lender: &AskedLender,
+    change: Option<GuardChange>,
+) {
+    if changes.len() < GUARD_CHANGES_MAX {
+        changes.extend(change.map(|change| (lender.session.lender(), change)));
     }
 }

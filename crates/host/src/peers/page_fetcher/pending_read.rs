@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sublet_lend::wire::{Answer, MessageTag, PAGE_BYTES, PageSet};
 
-use super::fetch_outcome::GoneCause;
+use super::fetch_outcome::{FetchOutcome, GoneCause};
 use crate::peers::lease_routes::LeaseRoute;
 
 /// A read of pages of one lease.
@@ -41,7 +41,7 @@ pub(super) enum ReadState {
     /// The pages of the set have come.
     Complete(PageSet),
     /// It ended without pages.
-    Ended(GoneCause),
+    Ended(FetchOutcome<'static>),
 }
 
 impl PendingRead {
@@ -54,9 +54,9 @@ impl PendingRead {
     pub(super) fn answered(&mut self, answer: Answer) {
         self.state = match answer {
             Answer::Pages(pages) => ReadState::Awaited(Some(pages)),
-            Answer::LeaseGone => ReadState::Ended(GoneCause::LeaseEnded),
-            Answer::Busy => ReadState::Ended(GoneCause::Busy),
-            Answer::Refused => ReadState::Ended(GoneCause::Refused),
+            Answer::LeaseGone => ReadState::Ended(FetchOutcome::Gone(GoneCause::LeaseEnded)),
+            Answer::Busy => ReadState::Ended(FetchOutcome::Gone(GoneCause::Busy)),
+            Answer::Refused => ReadState::Ended(FetchOutcome::Gone(GoneCause::Refused)),
         };
     }
 

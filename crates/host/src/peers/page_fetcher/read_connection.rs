@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::PollFlags;
 use sublet_lend::wire::{
-    AnswerEvent, BorrowerChannel, ConnectionClass, MessageTag, PAGE_BYTES, PageRequest, RangeList,
-    RequestError, WireError,
+    AnswerEvent, BorrowerChannel, ConnectionClass, MessageTag, PAGE_BYTES, PageRequest, PageSpan,
+    RangeList, RequestError, WireError,
 };
 
+use super::fetch_batch::FetchBatch;
 use super::pending_read::PendingRead;
 use crate::peers::byte_buffers::{InputBuffer, OutputBuffer, SocketProgress, read_some};
 use crate::peers::lender_session::LenderSession;
@@ -39,31 +40,44 @@ pub(super) struct ReadConnection {
     arriving: Option<MessageTag>,
 }
 
-/// The reads of a batch that one lender was asked for, and the room for the batch's pages.
+/// The reads that one lender was asked for, and the room for their pages.
 pub(super) struct AwaitedReads<'b> {
-    pub(super) reads: &'b mut [PendingRead],
+    pub(super) batches: &'b mut [FetchBatch],
     pub(super) lender: usize,
-    pub(super) pages: &'b mut [u8],
 }
 
 impl AwaitedReads<'_> {
-    /// The awaited read with this tag. `None` if nobody waits for it any more.
-    fn find(&mut self, tag: MessageTag) -> Option<&mut PendingRead> {
+    /// The batch with the awaited read of this tag, and the read's place in it. `None` if nobody waits for it any more.
+    fn find(&mut self, tag: MessageTag) -> Option<(&mut FetchBatch, usize)> {
         let lender = self.lender;
         let is_it =
-            |read: &&mut PendingRead| read.lender == lender && read.tag == tag && read.is_awaited();
-        self.reads.iter_mut().find(is_it)
+            |read: &PendingRead| read.lender == lender && read.tag == tag && read.is_awaited();
+        let mut batches = self.batches.iter_mut();
+        batches.find_map(|batch| {
+            let at = batch.reads.iter().position(is_it)?;
+            Some((batch, at))
+        })
+    }
+
+    /// Changes the awaited read of this tag, if somebody waits for it.
+    fn change(&mut self, tag: MessageTag, change: impl FnOnce(&mut PendingRead)) {
+        if let Some((batch, at)) = self.find(tag) {
+            change(&mut batch.reads[at]);
+        }
     }
 
     /// Returns whether there were reads of this lender, and none is awaited any more.
     fn are_settled(&self) -> bool {
-        let is_awaited = |read: &PendingRead| read.lender == self.lender && read.is_awaited();
-        !self.reads.is_empty() && !self.reads.iter().any(is_awaited)
+        let reads = self.batches.iter().flat_map(|batch| &batch.reads);
+        let mut of_lender = reads.filter(|read| read.lender == self.lender).peekable();
+        of_lender.peek().is_some() && !of_lender.any(PendingRead::is_awaited)
     }
 
-    /// Where the bytes of a page belong. `None` if nobody waits for it any more.
-    fn bytes_at(&mut self, tag: MessageTag, ordinal: usize, offset: usize) -> Option<usize> {
-        self.find(tag).map(|read| read.bytes_at(ordinal, offset))
+    /// The room for `len` bytes of pages. `None` if nobody waits for them any more.
+    fn room(&mut self, tag: MessageTag, span: PageSpan, len: usize) -> Option<&mut [u8]> {
+        let (batch, at) = self.find(tag)?;
+        let begin = batch.reads[at].bytes_at(span.ordinal, span.offset);
+        batch.pages.get_mut(begin..begin + len)
     }
 }
 
@@ -122,8 +136,7 @@ impl ReadConnection {
             return Ok(());
         }
         loop {
-            if let Some((at, bytes)) = self.pages_to_read(&mut awaited) {
-                let into = &mut awaited.pages[at..at + bytes];
+            if let Some(into) = self.pages_to_read(&mut awaited) {
                 let Some(read) = read_some(&mut self.socket, into)? else {
                     return Ok(());
                 };
@@ -139,18 +152,18 @@ impl ReadConnection {
         }
     }
 
-    /// Where the next bytes of the socket belong in the batch, if they are all of pages that somebody waits for.
-    fn pages_to_read(&mut self, awaited: &mut AwaitedReads<'_>) -> Option<(usize, usize)> {
+    /// Where the next bytes of the socket belong, if they are all of pages that somebody waits for.
+    fn pages_to_read<'b>(&self, awaited: &'b mut AwaitedReads<'_>) -> Option<&'b mut [u8]> {
         if !self.input.unused().is_empty() {
             return None;
         }
         let mut missing = self.channel.missing_pages();
         let first = missing.next()?;
-        let at = awaited.bytes_at(self.arriving?, first.ordinal, first.offset)?;
         let neighbours = missing
             .zip(first.ordinal + 1..)
             .take_while(|(span, next)| span.ordinal == *next);
-        Some((at, first.len + neighbours.count() * PAGE_BYTES))
+        let len = first.len + neighbours.count() * PAGE_BYTES;
+        awaited.room(self.arriving?, first, len)
     }
 
     fn receive(&mut self, awaited: &mut AwaitedReads<'_>) -> Result<(), WireError> {
@@ -160,24 +173,20 @@ impl ReadConnection {
                 AnswerEvent::Idle => break,
                 AnswerEvent::Answered { request, answer } => {
                     self.arriving = Some(request.tag);
-                    if let Some(read) = awaited.find(request.tag) {
-                        read.answered(answer);
-                    }
+                    awaited.change(request.tag, |read| read.answered(answer));
                 }
                 AnswerEvent::PageBytes {
                     request,
                     span,
                     bytes,
                 } => {
-                    if let Some(at) = awaited.bytes_at(request.tag, span.ordinal, span.offset) {
-                        awaited.pages[at..at + span.len].copy_from_slice(bytes);
+                    if let Some(room) = awaited.room(request.tag, span, span.len) {
+                        room.copy_from_slice(bytes);
                     }
                 }
                 AnswerEvent::ReadComplete(request) => {
                     self.arriving = None;
-                    if let Some(read) = awaited.find(request.tag) {
-                        read.completed();
-                    }
+                    awaited.change(request.tag, PendingRead::completed);
                 }
             }
         }

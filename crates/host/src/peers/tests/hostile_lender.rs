@@ -166,7 +166,7 @@ fn late_answers_are_thrown_away() {
                 other => panic!("{other:?}"),
             }
         }
-        borrower.fetcher.drain();
+        borrower.fetcher.poll();
     }
     assert_eq!(late + fetched, 320);
 }
