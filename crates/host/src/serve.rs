@@ -12,7 +12,7 @@ use sublet_frontends::memcached::serve::{self, Group, Listener, StopMode};
 use sublet_frontends::ring::serve as ring;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_policy::headroom;
-use sublet_store::{Store, StoreSettings};
+use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, TenantId};
 
 use crate::admin::{Admin, AdminListenError, AdminListeners};
@@ -26,6 +26,8 @@ use crate::live_changes_file::LiveChangesFile;
 use crate::manager::{MemoryManager, WrongPolicy};
 use crate::observe::events::{EventId, EventReason, EventWriter, Events, PostedEvent};
 use crate::observe::log::{self, LogError};
+use crate::peers::far_memory::FarMemory;
+use crate::peers::lending::{Lending, LendingError, LendingPorts, PeerListeners};
 use crate::resource_bounds::ResourceBounds;
 use crate::shutdown_watchdog::{self, ShutdownWatchdog};
 use crate::signals::SignalWaiter;
@@ -79,6 +81,9 @@ pub enum ServeError {
     /// A disk of the config cannot be served.
     #[error(transparent)]
     Disk(#[from] DiskStartError),
+    /// The host cannot lend and borrow.
+    #[error(transparent)]
+    Lending(#[from] LendingError),
     /// Serving cannot begin.
     #[error(transparent)]
     Serve(#[from] serve::StartError),
@@ -104,12 +109,21 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let rings = loaded.config.tenants.iter().map(rings::listeners);
     let rings: Vec<Vec<ring::Listener>> = rings.collect::<Result<_, _>>()?;
 
+    let peer_listeners = PeerListeners::bind(&loaded.config.peers)?;
+
     let backend = backend(&loaded.config)?;
+    let far = FarMemory::new(loaded.config.borrow.guard);
     let live = LiveChangesFile::of(loaded.live.clone());
     let mut tenants = TenantRegistry::open(&loaded, &live, &places, &backend, &events)?;
     let ring_listeners = tenants.open_rings(rings)?;
     let headroom = start_headroom(&loaded.config, &backend, &events)?;
     let disks = Disks::open(&loaded, &backend, &events)?;
+    let ports = LendingPorts {
+        listeners: peer_listeners,
+        far,
+        observer: Box::new(|_| {}),
+    };
+    let lending = Lending::start(&loaded.config, &backend, ports)?;
     let config = loaded.config.clone();
     warn_of_lost_changes(&loaded);
     warn_of_floors(&loaded.config);
@@ -135,6 +149,7 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
         headroom,
         manager,
         disks,
+        lending,
         loaded,
         events.clone(),
     );
@@ -206,6 +221,7 @@ impl RunningDaemon {
         watchdog.run_step("disks and their clients", DISKS_END_MAX, || {
             daemon.end_disks()
         });
+        watchdog.run_step("goodbyes to peers", STEP_MAX, || daemon.part_from_peers());
         watchdog.run_step("callers of the admin interface", STEP_MAX, || drop(admin));
         watchdog.run_step("clients of page rings", STEP_MAX, || {
             ringing.into_iter().for_each(ring::RingService::stop)
@@ -247,7 +263,7 @@ fn backend(config: &Config) -> Result<Backend, ServeError> {
         item_max: item_max.unwrap_or(Bytes::mib(1)),
         seed: RandomState::new().hash_one(std::process::id()),
         evicts: true,
-        pages: sublet_store::PageSettings::default(),
+        pages: page_settings(config),
     });
     let store = store.map_err(ServeError::Store)?;
     memory_lock::lock_store(&store);
@@ -256,6 +272,18 @@ fn backend(config: &Config) -> Result<Backend, ServeError> {
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),
     })
+}
+
+/// Room for pages at lenders, if the host borrows.
+fn page_settings(config: &Config) -> PageSettings {
+    match config.peers.tls.is_some() && config.borrow.max > Bytes::ZERO {
+        true => PageSettings {
+            far_blocks: config.borrow.blocks_max(),
+            outbox_pages: config.borrow.outbox_pages(),
+            ..PageSettings::default()
+        },
+        false => PageSettings::default(),
+    }
 }
 
 /// The most that the arena can ever hold: the ceiling, or all memory of the host.

@@ -36,6 +36,7 @@ use crate::live_changes_file::LiveChangesFile;
 use crate::manager::MemoryManager;
 use crate::observe::events::Events;
 use crate::observe::process;
+use crate::peers::lending::Lending;
 use crate::tenants::TenantRegistry;
 
 /// The daemon as the admin interface sees it.
@@ -46,6 +47,7 @@ pub struct Daemon {
     headroom: Headroom,
     manager: MemoryManager,
     disks: Disks,
+    lending: Option<Lending>,
     /// Memory of the process beside the arena, the stage and the heap.
     fixed: Bytes,
     config: Config,
@@ -65,6 +67,7 @@ impl Daemon {
         headroom: Headroom,
         manager: MemoryManager,
         disks: Disks,
+        lending: Option<Lending>,
         loaded: LoadedConfig,
         events: Events,
     ) -> Daemon {
@@ -79,6 +82,7 @@ impl Daemon {
             headroom,
             manager,
             disks,
+            lending,
             fixed,
             config: loaded.config,
             written: loaded.written,
@@ -98,6 +102,11 @@ impl Daemon {
     /// Writes what disks took to their backings.
     pub(crate) fn drain_disks(&self) {
         self.disks.drain();
+    }
+
+    /// Says goodbye to the peers, if there are some.
+    pub(crate) fn part_from_peers(&self) {
+        self.lending.iter().for_each(Lending::part);
     }
 
     /// Writes down what holds, over a change that was refused.

@@ -13,8 +13,10 @@
 mod byte_buffers;
 pub mod control;
 pub mod courier;
+pub mod far_memory;
 pub mod lease_routes;
 pub mod lender_session;
+pub mod lending;
 mod outgoing_socket;
 pub mod page_fetcher;
 mod page_ranges;

@@ -19,11 +19,12 @@ use sublet_tls::peer::{Fingerprint, PeerCredentials};
 use super::connection::ControlConnection;
 use super::dialer::Dialer;
 use super::newcomers::Newcomers;
-use super::notices::{PeerObserver, ServePageConnections};
+use super::notices::{PeerNotice, PeerObserver, ServePageConnections};
 use super::peer_tables::PeerTables;
 use super::sessions::OwnRun;
 use super::settings::ControlMember;
 use super::store_work::StoreWork;
+use crate::peers::page_fetcher::FetchNews;
 
 /// The token of the waker.
 pub(super) const WAKER: Token = Token(usize::MAX);
@@ -191,10 +192,36 @@ impl ControlThread {
             self.times.measured_at = Some(now);
             self.inputs.push_back(self.store.measure_wanted(now));
         }
+        self.hear_fetchers();
         self.inputs.push_back(LendingInput::Tick);
         self.settle();
         self.expire_sockets(now);
         self.settle();
+    }
+
+    /// Passes on what the threads that fetch pages have found out about lenders.
+    fn hear_fetchers(&mut self) {
+        for news in self.tables.far.ledger().take_news() {
+            match news {
+                FetchNews::Forger { lender } => {
+                    self.inputs
+                        .push_back(LendingInput::Distrust { peer: lender });
+                }
+                FetchNews::Guard {
+                    lender,
+                    backing,
+                    change,
+                } => {
+                    if let Some(name) = self.member(lender).map(|member| member.name.clone()) {
+                        self.observer.observe(PeerNotice::Guard {
+                            name,
+                            backing,
+                            change,
+                        });
+                    }
+                }
+            }
+        }
     }
 
     /// Tells the node all that happened, and carries out what it wants.

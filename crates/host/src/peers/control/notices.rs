@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 
 use sublet_lend::control::ControlError;
+use sublet_lend::guard::GuardChange;
 use sublet_lend::ids::SessionId;
 use sublet_lend::node::LendingChange;
 use sublet_tls::peer::PeerRefusal;
@@ -20,6 +22,15 @@ pub enum PeerNotice {
         name: NodeName,
         /// What changed, and why.
         change: LendingChange,
+    },
+    /// A lender became too slow to be asked in place of a backing, or quick enough again.
+    Guard {
+        /// The lender.
+        name: NodeName,
+        /// The backing: a disk's name, or `rings`.
+        backing: Arc<str>,
+        /// What changed.
+        change: GuardChange,
     },
     /// A node that is no member came with a certificate of the cluster. It comes once a name.
     Stranger {

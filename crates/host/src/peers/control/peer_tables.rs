@@ -14,7 +14,7 @@ use super::control_plane::ControlPlaneError;
 use super::refusals::RefusalCounts;
 use super::sessions::SessionTable;
 use super::settings::ControlPlaneSettings;
-use crate::peers::lease_routes::LeaseRoutes;
+use crate::peers::far_memory::FarMemory;
 use crate::peers::page_server::{
     AdmitConnections, AdmittedConnection, ConnectionRefused, FindLentBlocks,
 };
@@ -27,8 +27,8 @@ pub struct PeerTables {
     pub(super) refusals: Mutex<RefusalCounts>,
     /// The sessions with peers.
     pub sessions: SessionTable,
-    /// The leases that this node has of lenders.
-    pub routes: Arc<LeaseRoutes>,
+    /// What this node has of lenders.
+    pub far: FarMemory,
 }
 
 impl PeerTables {
@@ -39,6 +39,7 @@ impl PeerTables {
     /// The members are wrong, or the kernel gives no random bytes.
     pub fn new(
         settings: &ControlPlaneSettings,
+        far: FarMemory,
         now: Duration,
     ) -> Result<Arc<PeerTables>, ControlPlaneError> {
         let incarnation = draw_incarnation(sublet_tls::provider().secure_random)?;
@@ -48,7 +49,7 @@ impl PeerTables {
             node: RwLock::new(node),
             refusals: Mutex::default(),
             sessions: SessionTable::default(),
-            routes: Arc::default(),
+            far,
         }))
     }
 

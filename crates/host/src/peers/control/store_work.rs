@@ -103,7 +103,7 @@ impl StoreWork {
             }
             LendingAction::ResumeLeases { peer } => {
                 if let Some(session) = self.tables.sessions.of_peer(peer) {
-                    self.tables.routes.follow(session.as_lender());
+                    self.tables.far.routes().follow(session.as_lender());
                 }
                 Vec::new()
             }
@@ -156,14 +156,14 @@ impl StoreWork {
             lease,
             key: Arc::new(LeaseKey::new(self.cipher, &secret)),
         };
-        self.tables.routes.set(slot, route);
+        self.tables.far.routes().set(slot, route);
         Vec::new()
     }
 
     /// Opens a lease in the store under the first number that is free there, too.
     fn add_to_vacant(&self, peer: PeerId, range: IndexRange) -> Option<LeaseSlot> {
         let distance = self.distance(peer);
-        for slot in self.tables.routes.vacant() {
+        for slot in self.tables.far.routes().vacant() {
             let indices = range.first()..range.end();
             match self.store().add_to_lease(slot, distance, indices) {
                 Ok(()) => return Some(slot),
@@ -192,7 +192,7 @@ impl StoreWork {
     ) -> Vec<LendingInput> {
         let indices = range.first()..range.end();
         let distance = self.distance(peer);
-        let slot = self.tables.routes.slot_of(peer, lease);
+        let slot = self.tables.far.routes().slot_of(peer, lease);
         let added = slot.map(|slot| self.store().add_to_lease(slot, distance, indices));
         match added {
             Some(Ok(())) => Vec::new(),
@@ -218,7 +218,7 @@ impl StoreWork {
     }
 
     fn forget(&self, peer: PeerId, lease: LeaseId, ranges: &IndexRanges) {
-        if let Some(slot) = self.tables.routes.slot_of(peer, lease) {
+        if let Some(slot) = self.tables.far.routes().slot_of(peer, lease) {
             for range in ranges.as_slice() {
                 let indices = range.first()..range.end();
                 self.store().recall(slot, &indices);
@@ -227,9 +227,9 @@ impl StoreWork {
     }
 
     fn end_lease(&self, peer: PeerId, lease: LeaseId) {
-        if let Some(slot) = self.tables.routes.slot_of(peer, lease) {
+        if let Some(slot) = self.tables.far.routes().slot_of(peer, lease) {
             self.store().end_lease(slot);
-            self.tables.routes.remove(slot);
+            self.tables.far.routes().remove(slot);
         }
     }
 
@@ -239,7 +239,7 @@ impl StoreWork {
         blocks: u32,
         reason: ReturnReason,
     ) -> Vec<LendingInput> {
-        let routes = self.tables.routes.all();
+        let routes = self.tables.far.routes().all();
         let mut left = blocks;
         for (slot, route) in routes {
             if route.session.lender() == peer {
@@ -262,7 +262,7 @@ impl StoreWork {
         }
         let mut inputs = Vec::new();
         for (slot, indices) in of_slots {
-            let Some(route) = self.tables.routes.find(LeaseSlot(slot)) else {
+            let Some(route) = self.tables.far.routes().find(LeaseSlot(slot)) else {
                 continue;
             };
             let peer = route.session.lender();

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sublet_lend::guard::{GuardState, LenderGuard};
+use sublet_lend::guard::{GuardChange, GuardState, LenderGuard};
 
+use super::fetch_ledger::{FetchLedger, FetchNews, LenderTally};
+use super::fetch_outcome::FetchOutcome;
 use super::pending_read::ReadPurpose;
 use super::read_connection::ReadConnection;
 use crate::peers::lender_session::LenderSession;
@@ -14,6 +16,7 @@ use crate::peers::outgoing_socket::RECONNECT_PAUSE;
 pub(super) struct AskedLender {
     pub(super) session: Arc<LenderSession>,
     pub(super) guard: LenderGuard,
+    pub(super) tally: Arc<LenderTally>,
     pub(super) connection: Option<ReadConnection>,
     connects_at: Option<Instant>,
     probed_at: Option<Instant>,
@@ -28,10 +31,16 @@ pub(super) struct AskDecision {
 
 impl AskedLender {
     /// A lender without a connection.
-    pub(super) fn new(session: Arc<LenderSession>, guard: LenderGuard) -> AskedLender {
+    pub(super) fn new(
+        session: Arc<LenderSession>,
+        guard: LenderGuard,
+        tally: Arc<LenderTally>,
+    ) -> AskedLender {
+        tally.show(&guard);
         AskedLender {
             session,
             guard,
+            tally,
             connection: None,
             connects_at: None,
             probed_at: None,
@@ -48,6 +57,22 @@ impl AskedLender {
         self.session = Arc::clone(session);
         self.connection = None;
         self.connects_at = None;
+    }
+
+    /// Counts what became of a page. A lender that lies again and again is reported.
+    pub(super) fn count(&self, ledger: &FetchLedger, outcome: FetchOutcome<'_>) {
+        if self.tally.count(outcome) {
+            let lender = self.session.lender();
+            ledger.post(FetchNews::Forger { lender });
+        }
+    }
+
+    /// Shows the guard to others, and tells them if it has changed.
+    pub(super) fn show_guard(&self, ledger: &FetchLedger, change: Option<GuardChange>) {
+        self.tally.show(&self.guard);
+        if let Some(change) = change {
+            ledger.post(self.tally.guard_news(change));
+        }
     }
 
     /// How the lender may be asked now. `None` if it is too slow.

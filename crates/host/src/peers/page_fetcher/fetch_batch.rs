@@ -1,5 +1,7 @@
 //! Pages that are fetched together: what was asked, and where their bytes arrive.
 
+use std::ops::Range;
+
 use sublet_lend::seal::{PageNonce, PageTag, WriteSequence};
 use sublet_lend::wire::{PAGE_BYTES, PAGES_MAX};
 use sublet_store::{AwayTicket, LeaseSlot};
@@ -22,8 +24,8 @@ pub(super) struct FetchBatch {
     order: Vec<usize>,
     /// One read for each lease.
     pub(super) reads: Vec<PendingRead>,
-    /// Places in `tickets` of pages that no lender was asked for.
-    unasked: Vec<(usize, FetchOutcome<'static>)>,
+    /// Places in `tickets` of pages that no lender was asked for, and the place of the lender that has them.
+    unasked: Vec<(usize, Option<usize>, FetchOutcome<'static>)>,
     /// The pages' bytes, in the order of their addresses.
     pub(super) pages: Vec<u8>,
     pub(super) is_used: bool,
@@ -60,7 +62,7 @@ impl FetchBatch {
     }
 
     /// The pages of one lease, from `begin` on in the order of addresses. `None` if `begin` is the end.
-    pub(super) fn of_lease(&self, begin: usize) -> Option<(LeaseSlot, std::ops::Range<usize>)> {
+    pub(super) fn of_lease(&self, begin: usize) -> Option<(LeaseSlot, Range<usize>)> {
         let lease = self
             .order
             .get(begin)
@@ -73,11 +75,13 @@ impl FetchBatch {
     /// Records that no lender is asked for these pages.
     pub(super) fn leave_unasked(
         &mut self,
-        places: std::ops::Range<usize>,
+        places: Range<usize>,
+        lender: Option<usize>,
         outcome: FetchOutcome<'static>,
     ) {
         let of_places = self.order[places].iter();
-        self.unasked.extend(of_places.map(|n| (*n, outcome)));
+        self.unasked
+            .extend(of_places.map(|n| (*n, lender, outcome)));
     }
 
     /// Returns whether each read is answered or late.
@@ -85,18 +89,20 @@ impl FetchBatch {
         !self.reads.iter().any(PendingRead::is_awaited)
     }
 
-    /// Says what became of each page, and frees the place.
-    pub(super) fn take(&mut self, mut answer: impl FnMut(usize, FetchOutcome<'_>)) {
+    /// Says what became of each page and at which lender, and frees the place.
+    pub(super) fn take(&mut self, mut answer: impl FnMut(usize, Option<usize>, FetchOutcome<'_>)) {
         self.is_used = false;
-        for (n, outcome) in &self.unasked {
-            answer(*n, *outcome);
+        for (n, lender, outcome) in &self.unasked {
+            answer(*n, *lender, *outcome);
         }
         for read in &self.reads {
             for (ordinal, n) in self.order[read.pages.clone()].iter().enumerate() {
                 let bytes = &mut self.pages[read.bytes_at(ordinal, 0)..][..PAGE_BYTES];
-                answer(*n, open_page(read, ordinal, &self.tickets[*n], bytes));
+                let outcome = open_page(read, ordinal, &self.tickets[*n], bytes);
+                answer(*n, Some(read.lender), outcome);
             }
         }
+        self.reads.clear();
     }
 }
 

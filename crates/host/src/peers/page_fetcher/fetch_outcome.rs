@@ -32,3 +32,31 @@ pub enum GoneCause {
     /// The lender broke the protocol.
     BrokenProtocol,
 }
+
+impl GoneCause {
+    /// Every cause, in the order of the enum.
+    pub const ALL: [GoneCause; 8] = [
+        GoneCause::Absent,
+        GoneCause::Late,
+        GoneCause::Forged,
+        GoneCause::Refused,
+        GoneCause::Busy,
+        GoneCause::LeaseEnded,
+        GoneCause::Unreachable,
+        GoneCause::BrokenProtocol,
+    ];
+
+    /// Its name in the status and the metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            GoneCause::Absent => "absent",
+            GoneCause::Late => "late",
+            GoneCause::Forged => "forged",
+            GoneCause::Refused => "refused",
+            GoneCause::Busy => "busy",
+            GoneCause::LeaseEnded => "lease-ended",
+            GoneCause::Unreachable => "unreachable",
+            GoneCause::BrokenProtocol => "broken-protocol",
+        }
+    }
+}

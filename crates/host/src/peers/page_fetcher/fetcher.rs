@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use sublet_lend::guard::{GuardChange, GuardPolicy, GuardState, LenderGuard};
-use sublet_lend::ids::PeerId;
+use sublet_lend::guard::{GuardPolicy, LenderGuard};
 use sublet_lend::wire::READS_IN_FLIGHT_MAX;
 use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
 use sublet_store::{AwayTicket, LeaseSlot};
 
 use super::asked_lender::AskedLender;
 use super::fetch_batch::{FETCH_PAGES_MAX, FetchBatch, FetchId};
+use super::fetch_ledger::FetchLedger;
 use super::fetch_outcome::{FetchOutcome, GoneCause};
 use super::pending_read::{PendingRead, ReadPurpose, ReadState};
 use super::read_connection::{AwaitedReads, ReadConnectionEnd};
@@ -26,16 +26,18 @@ use crate::peers::page_ranges::page_ranges;
 /// The most batches that are fetched side by side.
 pub const FETCHES_MAX: usize = READS_IN_FLIGHT_MAX;
 
-/// The most changes of guards that wait to be taken. Later ones are dropped.
-const GUARD_CHANGES_MAX: usize = 64;
+/// The place of the lender that was not asked, if it is known, and what becomes of the pages.
+type UnaskedPages = (Option<usize>, FetchOutcome<'static>);
 
 /// How a fetcher is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FetcherSettings {
     /// The rule of the guards.
     pub guard: GuardPolicy,
     /// What a miss is expected to cost at first: a read of the disk, or [`RING_MISS`](sublet_lend::guard::RING_MISS).
     pub miss: Duration,
+    /// The backing from which a miss is read: a disk's name, or `rings`.
+    pub backing: Arc<str>,
 }
 
 /// A thread's connections to lenders, by which it fetches the pages of one backing.
@@ -45,23 +47,35 @@ pub struct FetcherSettings {
 /// batch is settled.
 pub struct PageFetcher {
     routes: Arc<LeaseRoutes>,
+    ledger: Arc<FetchLedger>,
     settings: FetcherSettings,
     lenders: Vec<AskedLender>,
     batches: Vec<FetchBatch>,
     pace: AdaptivePoller,
-    guard_changes: Vec<(PeerId, GuardChange)>,
+}
+
+impl Drop for PageFetcher {
+    fn drop(&mut self) {
+        for lender in &self.lenders {
+            self.ledger.close(&lender.tally);
+        }
+    }
 }
 
 impl PageFetcher {
     /// A fetcher without a connection. Each is opened when a lender is first asked.
-    pub fn new(routes: Arc<LeaseRoutes>, settings: FetcherSettings) -> PageFetcher {
+    pub fn new(
+        routes: Arc<LeaseRoutes>,
+        ledger: Arc<FetchLedger>,
+        settings: FetcherSettings,
+    ) -> PageFetcher {
         PageFetcher {
             routes,
+            ledger,
             settings,
             lenders: Vec::new(),
             batches: Vec::new(),
             pace: AdaptivePoller::default(),
-            guard_changes: Vec::new(),
         }
     }
 
@@ -99,8 +113,8 @@ impl PageFetcher {
         let mut begin = 0;
         while let Some((lease, places)) = self.batches[id].of_lease(begin) {
             begin = places.end;
-            if let Err(outcome) = self.ask(id, lease, places.clone()) {
-                self.batches[id].leave_unasked(places, outcome);
+            if let Err((lender, outcome)) = self.ask(id, lease, places.clone()) {
+                self.batches[id].leave_unasked(places, lender, outcome);
             }
         }
         // The reads must leave before anything waits.
@@ -115,9 +129,14 @@ impl PageFetcher {
 
     /// Says what became of each page of a batch that is settled, and ends it. Pages that are still awaited count as
     /// late.
-    pub fn take(&mut self, batch: FetchId, answer: impl FnMut(usize, FetchOutcome<'_>)) {
-        self.batches[batch.0].take(answer);
-        self.batches[batch.0].reads.clear();
+    pub fn take(&mut self, batch: FetchId, mut answer: impl FnMut(usize, FetchOutcome<'_>)) {
+        let (lenders, ledger) = (&self.lenders, &self.ledger);
+        self.batches[batch.0].take(|n, lender, outcome| {
+            if let Some(lender) = lender {
+                lenders[lender].count(ledger, outcome);
+            }
+            answer(n, outcome);
+        });
     }
 
     /// Sends and receives without waiting, and gives up what is late. Returns when the next read is late, if one is
@@ -137,21 +156,10 @@ impl PageFetcher {
 
     /// Records that a read of the backing took `took`.
     pub fn missed(&mut self, took: Duration) {
-        for at in 0..self.lenders.len() {
-            let change = self.lenders[at].guard.missed(took);
-            self.note(at, change);
+        for lender in &mut self.lenders {
+            let change = lender.guard.missed(took);
+            lender.show_guard(&self.ledger, change);
         }
-    }
-
-    /// Takes the changes of guards since the last call.
-    pub fn take_guard_changes(&mut self) -> Vec<(PeerId, GuardChange)> {
-        std::mem::take(&mut self.guard_changes)
-    }
-
-    /// Whether each lender that was asked so far is asked now.
-    pub fn guards(&self) -> impl Iterator<Item = (PeerId, GuardState)> {
-        let lenders = self.lenders.iter();
-        lenders.map(|lender| (lender.session.lender(), lender.guard.state()))
     }
 
     /// Asks for the pages of one lease.
@@ -160,14 +168,14 @@ impl PageFetcher {
         batch: usize,
         lease: LeaseSlot,
         places: Range<usize>,
-    ) -> Result<(), FetchOutcome<'static>> {
+    ) -> Result<(), UnaskedPages> {
         let Some(route) = self.routes.find(lease) else {
-            return Err(FetchOutcome::Gone(GoneCause::LeaseEnded));
+            return Err((None, FetchOutcome::Gone(GoneCause::LeaseEnded)));
         };
-        if route.session.is_over() {
-            return Err(FetchOutcome::NotAsked);
-        }
         let at = self.lender(&route.session);
+        if route.session.is_over() {
+            return Err((Some(at), FetchOutcome::NotAsked));
+        }
         if !self.lenders[at].is_in(&route.session) {
             self.lenders[at].follow(&route.session);
             self.end_awaited(at, FetchOutcome::NotAsked);
@@ -175,16 +183,16 @@ impl PageFetcher {
         let asked_at = Instant::now();
         let lender = &mut self.lenders[at];
         let Some(how) = lender.decide(asked_at) else {
-            return Err(FetchOutcome::NotAsked);
+            return Err((Some(at), FetchOutcome::NotAsked));
         };
         let Some(connection) = lender.connected(asked_at) else {
-            return Err(FetchOutcome::Gone(GoneCause::Unreachable));
+            return Err((Some(at), FetchOutcome::Gone(GoneCause::Unreachable)));
         };
         let batch = &mut self.batches[batch];
         let ranges = page_ranges(places.clone().map(|place| batch.ticket(place).address));
         // As many requests as may wait for their answers. The lender is slow, and the page is still there.
         let Ok(request) = connection.ask(route.lease.0, &ranges) else {
-            return Err(FetchOutcome::NotAsked);
+            return Err((Some(at), FetchOutcome::NotAsked));
         };
         batch.reads.push(PendingRead {
             route,
@@ -209,7 +217,8 @@ impl PageFetcher {
         let known = self.lenders.first().map(|lender| lender.guard.backing());
         let miss = known.unwrap_or(self.settings.miss);
         let guard = LenderGuard::new(self.settings.guard, session.round_trip(), miss);
-        let lender = AskedLender::new(Arc::clone(session), guard);
+        let tally = self.ledger.open(session.lender(), &self.settings.backing);
+        let lender = AskedLender::new(Arc::clone(session), guard, tally);
         self.lenders.push(lender);
         self.lenders.len() - 1
     }
@@ -274,7 +283,7 @@ impl PageFetcher {
     fn record_answers(&mut self, at: usize, now: Instant) {
         let reads = self.batches.iter_mut().flat_map(|batch| &mut batch.reads);
         let new = reads.filter(|read| read.lender == at && !read.is_awaited() && !read.is_counted);
-        let (lender, changes) = (&mut self.lenders[at], &mut self.guard_changes);
+        let lender = &mut self.lenders[at];
         for read in new {
             read.is_counted = true;
             let took = now.saturating_duration_since(read.asked_at);
@@ -282,7 +291,7 @@ impl PageFetcher {
                 ReadPurpose::Fetch => lender.guard.answered(took),
                 ReadPurpose::Probe => lender.guard.pinged(took),
             };
-            note_change(changes, lender, change);
+            lender.show_guard(&self.ledger, change);
         }
     }
 
@@ -298,7 +307,7 @@ impl PageFetcher {
                 ReadPurpose::Fetch => lender.guard.timed_out(limit),
                 ReadPurpose::Probe => lender.guard.pinged(limit),
             };
-            note_change(&mut self.guard_changes, lender, change);
+            lender.show_guard(&self.ledger, change);
         }
     }
 
@@ -309,10 +318,6 @@ impl PageFetcher {
             read.state = ReadState::Ended(outcome);
             read.is_counted = true;
         }
-    }
-
-    fn note(&mut self, at: usize, change: Option<GuardChange>) {
-        note_change(&mut self.guard_changes, &self.lenders[at], change);
     }
 
     /// Sleeps until a socket has something, or until the first read is late.
@@ -348,15 +353,5 @@ impl PageFetcher {
             Ok(_) | Err(Errno::INTR | Errno::NOMEM | Errno::AGAIN) => Ok(()),
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-fn note_change(
-    changes: &mut Vec<(PeerId, GuardChange)>,
-    lender: &AskedLender,
-    change: Option<GuardChange>,
-) {
-    if changes.len() < GUARD_CHANGES_MAX {
-        changes.extend(change.map(|change| (lender.session.lender(), change)));
     }
 }

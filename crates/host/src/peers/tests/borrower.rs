@@ -17,7 +17,9 @@ use super::*;
 use crate::peers::courier::Courier;
 use crate::peers::lease_routes::{LeaseRoute, LeaseRoutes};
 use crate::peers::lender_session::LenderSession;
-use crate::peers::page_fetcher::{FetchOutcome, FetcherSettings, GoneCause, PageFetcher};
+use crate::peers::page_fetcher::{
+    FetchLedger, FetchOutcome, FetcherSettings, GoneCause, PageFetcher,
+};
 use crate::wait_until::wait_until;
 
 pub(super) const LEASE: LeaseSlot = LeaseSlot(0);
@@ -57,14 +59,20 @@ pub(super) struct TestBorrower {
     pub(super) routes: Arc<LeaseRoutes>,
     pub(super) courier: Option<Courier>,
     pub(super) fetcher: PageFetcher,
+    pub(super) ledger: Arc<FetchLedger>,
 }
 
-pub(super) fn fetcher(routes: &Arc<LeaseRoutes>, miss: Duration) -> PageFetcher {
+pub(super) fn fetcher(
+    routes: &Arc<LeaseRoutes>,
+    ledger: &Arc<FetchLedger>,
+    miss: Duration,
+) -> PageFetcher {
     let settings = FetcherSettings {
         guard: GuardPolicy::Relative,
         miss,
+        backing: "disk".into(),
     };
-    PageFetcher::new(Arc::clone(routes), settings)
+    PageFetcher::new(Arc::clone(routes), Arc::clone(ledger), settings)
 }
 
 impl TestBorrower {
@@ -87,6 +95,7 @@ impl TestBorrower {
         let added = store.add_to_lease(LEASE, 0, 0..blocks);
         added.expect("room for the blocks");
         let routes = Arc::new(LeaseRoutes::default());
+        let ledger = Arc::new(FetchLedger::default());
         let key = LeaseKey::new(Cipher::Aegis128X2, &[9; 32]);
         let route = LeaseRoute {
             session: session(address, PATIENT, SESSION),
@@ -100,8 +109,9 @@ impl TestBorrower {
             pool,
             now: Clock::start().now(),
             courier: Some(Courier::start(&store, &routes).expect("it starts")),
-            fetcher: fetcher(&routes, 4 * PATIENT),
+            fetcher: fetcher(&routes, &ledger, 4 * PATIENT),
             routes,
+            ledger,
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sublet_lend::guard::GuardState;
+use sublet_lend::guard::{GuardChange, GuardState};
 use sublet_lend::ids::{LeaseId, PeerId, SessionId};
 
 use super::SESSION;
 use super::borrower::{Got, TestBorrower, fetcher, session};
 use super::fake_lender::{FakeLender, Lie};
-use crate::peers::page_fetcher::{FetchOutcome, GoneCause};
+use crate::peers::page_fetcher::{FetchNews, FetchOutcome, GoneCause};
 use crate::wait_until::wait_until;
 
 const BLOCKS: u32 = 2;
@@ -41,6 +41,12 @@ fn lies_are_misses() {
             got.iter().all(|got| *got == Got::Gone(cause)),
             "{lie:?}: {got:?}"
         );
+        let news = borrower.ledger.take_news();
+        let reported: &[_] = match cause {
+            GoneCause::Forged => &[FetchNews::Forger { lender: PeerId(0) }],
+            _ => &[],
+        };
+        assert_eq!(news, reported, "{lie:?}");
         for (index, _) in batch {
             assert_eq!(
                 borrower.get(*index),
@@ -129,7 +135,7 @@ fn a_silent_lender_is_asked_no_more() {
     let (lender, mut borrower) = pair();
     let quick = session(lender.address, Duration::ZERO, SessionId(SESSION.0));
     borrower.route_by(quick);
-    borrower.fetcher = fetcher(&borrower.routes, Duration::from_millis(1));
+    borrower.fetcher = fetcher(&borrower.routes, &borrower.ledger, Duration::from_millis(1));
     lender.lie(Lie::Silent);
     let away = borrower.away();
     let mut late = 0;
@@ -141,9 +147,16 @@ fn a_silent_lender_is_asked_no_more() {
         }
     }
     assert!((1..100).contains(&late), "{late}");
-    let guards: Vec<_> = borrower.fetcher.guards().collect();
+    let guards = borrower.ledger.guards();
+    let guards: Vec<_> = guards.iter().map(|it| (it.lender, it.state)).collect();
     assert_eq!(guards, [(PeerId(0), GuardState::Shut)]);
-    assert_eq!(borrower.fetcher.take_guard_changes().len(), 1);
+    assert!(matches!(
+        &borrower.ledger.take_news()[..],
+        [FetchNews::Guard {
+            change: GuardChange::Shut { .. },
+            ..
+        }]
+    ));
 }
 
 /// Answers that come too late are thrown away, and the next ones are believed.
@@ -152,7 +165,7 @@ fn late_answers_are_thrown_away() {
     let (lender, mut borrower) = pair();
     let quick = session(lender.address, Duration::ZERO, SessionId(SESSION.0));
     borrower.route_by(quick);
-    borrower.fetcher = fetcher(&borrower.routes, Duration::from_secs(60));
+    borrower.fetcher = fetcher(&borrower.routes, &borrower.ledger, Duration::from_secs(60));
     let away = borrower.away();
     let (mut late, mut fetched) = (0, 0);
     for batch in away.chunks(16).take(20) {

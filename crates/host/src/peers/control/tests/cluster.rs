@@ -9,6 +9,7 @@ use sublet_frontends::backend::ManualClock;
 use sublet_frontends::listeners::{Endpoint, Listener, Transport, bind_one};
 use sublet_frontends::tenancy::Clock;
 use sublet_lend::control::Addresses;
+use sublet_lend::guard::GuardPolicy;
 use sublet_lend::ids::SessionId;
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{LendTo, LendingChange, LinkState, PeerStatus};
@@ -23,6 +24,7 @@ use super::super::{
     ControlMember, ControlPlane, ControlPlanePorts, ControlPlaneSettings, PeerNotice, PeerTables,
     ServePageConnections,
 };
+use crate::peers::far_memory::FarMemory;
 use crate::wait_until::wait_until;
 
 const PAGE: usize = 4096;
@@ -88,7 +90,8 @@ impl BoundNode {
         };
         let settings = settings(tls, members);
         let now = Duration::from_nanos(clock.moment().0);
-        let tables = PeerTables::new(&settings, now).expect("members that make sense");
+        let tables = PeerTables::new(&settings, FarMemory::new(GuardPolicy::Relative), now)
+            .expect("members that make sense");
         let plane = ControlPlane::start(&settings, tables, ports).expect("started");
         TestNode {
             name: self.name,
@@ -211,7 +214,7 @@ impl TestNode {
 
     /// The blocks of all leases, as the store has them.
     pub(super) fn far_blocks(&self) -> u32 {
-        let routes = self.plane.tables().routes.all();
+        let routes = self.plane.tables().far.routes().all();
         let blocks = routes
             .iter()
             .map(|(slot, _)| self.store.lease_figures(*slot).blocks);

@@ -31,7 +31,7 @@ fn a_short_node_borrows_and_page_connections_can_prove_whose_they_are() {
     });
     assert!(borrowed >= 4, "{borrowed}");
     let (here, there) = (a.plane.tables(), b.plane.tables());
-    let (_, route) = here.routes.all().remove(0);
+    let (_, route) = here.far.routes().all().remove(0);
     assert!(!route.session.is_over());
     let (hello, keys) = route.session.next_hello(ConnectionClass::Read);
     let known = there
@@ -71,7 +71,7 @@ fn blocks_come_back_at_once_and_the_borrower_forgets_them() {
     b.plane.tell(LendingInput::RecallNow);
     time.wait("all is back", || b.store.lent() == 0);
     time.wait("the borrower has nothing", || {
-        a.borrowed() == 0 && a.plane.tables().routes.all().is_empty()
+        a.borrowed() == 0 && a.plane.tables().far.routes().all().is_empty()
     });
 }
 
@@ -94,7 +94,7 @@ fn a_cut_connection_resumes_with_its_leases() {
     let ([mut a, b], relay) = relayed(&time, &authority);
     time.make_short(&mut a);
     time.wait("both say the same", || b.store.lent() == a.borrowed());
-    let before = a.plane.tables().routes.all();
+    let before = a.plane.tables().far.routes().all();
     relay.cut();
     time.wait("suspended", || {
         before[0].1.session.is_over() && !b.is_up_with("a")
@@ -102,13 +102,13 @@ fn a_cut_connection_resumes_with_its_leases() {
     assert!(a.plane.tables().sessions.is_empty());
     relay.heal();
     time.wait("resumed", || {
-        let routes = a.plane.tables().routes.all();
+        let routes = a.plane.tables().far.routes().all();
         a.is_up_with("b")
             && routes
                 .first()
                 .is_some_and(|(_, route)| !route.session.is_over())
     });
-    let after = a.plane.tables().routes.all();
+    let after = a.plane.tables().far.routes().all();
     assert_eq!(
         (after[0].0, after[0].1.lease),
         (before[0].0, before[0].1.lease)
@@ -131,7 +131,7 @@ fn a_connection_that_stays_cut_ends_the_leases_on_both_sides() {
     time.wait("nothing is left", || {
         b.store.lent() == 0 && a.borrowed() == 0
     });
-    assert!(a.plane.tables().routes.all().is_empty());
+    assert!(a.plane.tables().far.routes().all().is_empty());
     let is_away = |change: &LendingChange| match change {
         LendingChange::LoanEnded { reason, .. } => *reason == LoanEnd::Away,
         LendingChange::BorrowEnded { reason, .. } => *reason == BorrowEnd::Away,

@@ -1,0 +1,289 @@
+//! The daemon's lending: the threads that do it, started, told, asked and ended together.
+//!
+//! ```text
+//!                    ┌── control plane ──► leases, sessions, loans
+//!  `Lending` ────────┼── page server   ──► lent blocks
+//!                    └── courier       ◄── outbox of the store
+//! ```
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sublet_frontends::backend::Backend;
+use sublet_frontends::listeners::{Endpoint, ListenError, Listener, Transport, bind_one};
+use sublet_lend::control::Addresses;
+use sublet_lend::ids::SessionId;
+use sublet_lend::node::{LendingInput, LendingStatus};
+use sublet_lend::seal::{AegisTrial, BrokenCipher, CipherSelection, choose_cipher};
+use sublet_tls::peer::{PeerCredentialError, PeerTlsSettings};
+
+use super::control::{
+    ControlMember, ControlPlane, ControlPlaneError, ControlPlanePorts, ControlPlaneSettings,
+    PeerNotice, PeerObserver, PeerTables, ServePageConnections,
+};
+use super::courier::{Courier, CourierError, CourierFigures};
+use super::far_memory::FarMemory;
+use super::page_server::{
+    CpuShare, PageServer, PageServerError, PageServerFigures, PageServerSettings, ServingRate,
+};
+use crate::config::{BorrowConfig, Config, LendConfig, PeersConfig};
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 128;
+
+/// How long the end waits for the goodbyes to leave.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
+
+/// The environment's switch that makes the self-test of AEGIS fail, so that tests see the other cipher.
+const REFUSE_AEGIS: &str = "SUBLET_TEST_REFUSE_AEGIS";
+
+/// Why the daemon cannot lend and borrow.
+#[derive(Debug, thiserror::Error)]
+pub enum LendingError {
+    /// Peers cannot reach this host.
+    #[error("cannot listen for peers: {0}")]
+    Listen(#[from] ListenError),
+    /// The cipher computes wrong bytes.
+    #[error(transparent)]
+    Cipher(#[from] BrokenCipher),
+    /// The control connections cannot be served.
+    #[error(transparent)]
+    Control(#[from] ControlPlaneError),
+    /// Lent blocks cannot be served.
+    #[error(transparent)]
+    PageServer(#[from] PageServerError),
+    /// Pages cannot be carried to lenders.
+    #[error(transparent)]
+    Courier(#[from] CourierError),
+}
+
+/// The sockets where peers reach this host. Nobody is served yet.
+pub struct PeerListeners(Vec<Listener>);
+
+impl PeerListeners {
+    /// Binds the address of the config, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or is none of this host.
+    pub fn bind(peers: &PeersConfig) -> Result<PeerListeners, LendingError> {
+        let listeners = peers.listen.iter().map(|(host, port)| {
+            let endpoint = Endpoint::Tcp {
+                host: Some(host.clone()),
+                port: *port,
+                transport: Transport::Plain,
+            };
+            bind_one(&endpoint, BACKLOG)
+        });
+        Ok(PeerListeners(listeners.collect::<Result<_, _>>()?))
+    }
+
+    /// Where peers reach this host.
+    fn addresses(&self) -> Addresses {
+        let bound = self.0.iter().filter_map(Listener::tcp_address);
+        let shown: Vec<String> = bound.map(|address| address.to_string()).collect();
+        Addresses::try_from(shown).unwrap_or_default()
+    }
+}
+
+/// What the parts of the daemon's lending share.
+pub struct LendingPorts {
+    /// Where peers reach this host.
+    pub listeners: PeerListeners,
+    /// What this host has of lenders.
+    pub far: FarMemory,
+    /// Who logs what happens.
+    pub observer: Box<dyn PeerObserver>,
+}
+
+/// The daemon's lending. Dropping it ends its threads, and peers keep what they have of it for ten seconds.
+pub struct Lending {
+    control: ControlPlane,
+    server: Arc<PageServer>,
+    courier: Courier,
+    far: FarMemory,
+    cipher: CipherSelection,
+    left: Mutex<Receiver<()>>,
+}
+
+impl Lending {
+    /// Starts to lend and to borrow as the config says. `None` if the host has no peers.
+    ///
+    /// # Errors
+    ///
+    /// A certificate, a member or a cipher is wrong, or the kernel or the store refuses.
+    pub fn start(
+        config: &Config,
+        backend: &Backend,
+        ports: LendingPorts,
+    ) -> Result<Option<Lending>, LendingError> {
+        let Some(tls) = &config.peers.tls else {
+            return Ok(None);
+        };
+        let cipher = select_cipher(&config.borrow, backend)?;
+        let settings = ControlPlaneSettings {
+            tls: tls.clone(),
+            members: members(&config.peers, &config.lend),
+            addresses: ports.listeners.addresses(),
+            limits: config.lend.limits(),
+            borrow_max: config.borrow.blocks_max(),
+            drain: None,
+            cipher: cipher.cipher,
+        };
+        let now = Duration::from_nanos(backend.clock.moment().0);
+        let tables = PeerTables::new(&settings, ports.far.clone(), now)?;
+        let server = PageServer::start(
+            &backend.store,
+            backend.clock,
+            tables.clone(),
+            tables.clone(),
+            server_settings(&config.lend, &tables),
+        )?;
+        let server = Arc::new(server);
+        let courier = Courier::start(&backend.store, ports.far.routes())?;
+        let (parted, left) = sync_channel(1);
+        let control = ControlPlane::start(
+            &settings,
+            tables,
+            ControlPlanePorts {
+                store: Arc::clone(&backend.store),
+                clock: backend.clock,
+                listeners: ports.listeners.0,
+                observer: Box::new(ObservedParting {
+                    observer: ports.observer,
+                    parted,
+                }),
+                pages: Box::new(ServedByPageServer(Arc::clone(&server))),
+                borrowing: Box::new(|tenant| tenant.borrowing),
+            },
+        )?;
+        Ok(Some(Lending {
+            control,
+            server,
+            courier,
+            far: ports.far,
+            cipher,
+            left: Mutex::new(left),
+        }))
+    }
+
+    /// Tells the node something: a drain, a recall, that it lends again.
+    pub fn tell(&self, input: LendingInput) {
+        self.control.tell(input);
+    }
+
+    /// Reads the certificates anew, and denies whom `tls` denies. See [`ControlPlane::reload`].
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used. What was read before holds.
+    pub fn reload(&self, tls: &PeerTlsSettings) -> Result<(), PeerCredentialError> {
+        self.control.reload(tls)
+    }
+
+    /// How the node stands with its peers.
+    pub fn status(&self) -> LendingStatus {
+        self.control.tables().status()
+    }
+
+    /// The tables that the control plane writes.
+    pub fn tables(&self) -> &Arc<PeerTables> {
+        self.control.tables()
+    }
+
+    /// What this host has of lenders.
+    pub fn far(&self) -> &FarMemory {
+        &self.far
+    }
+
+    /// What seals pages, and why.
+    pub fn cipher(&self) -> CipherSelection {
+        self.cipher
+    }
+
+    /// What was carried to lenders.
+    pub fn courier_figures(&self) -> CourierFigures {
+        self.courier.figures()
+    }
+
+    /// What borrowers were served.
+    pub fn server_figures(&self) -> PageServerFigures {
+        self.server.figures()
+    }
+
+    /// Says goodbye to all peers, so that they do not wait for this host. It lends and borrows nothing from then on.
+    pub fn part(&self) {
+        self.control.tell(LendingInput::Leave {
+            within: Duration::ZERO,
+        });
+        // If the goodbyes do not leave in time, the peers' patience ends by itself.
+        let _ = self.left.lock().recv_timeout(GOODBYE_MAX);
+    }
+}
+
+/// Passes notices on, and tells whoever ends the lending that the node has parted.
+struct ObservedParting {
+    observer: Box<dyn PeerObserver>,
+    parted: SyncSender<()>,
+}
+
+impl PeerObserver for ObservedParting {
+    fn observe(&mut self, notice: PeerNotice) {
+        let has_left = matches!(notice, PeerNotice::Left);
+        self.observer.observe(notice);
+        if has_left {
+            // Nobody may wait for it.
+            let _ = self.parted.try_send(());
+        }
+    }
+}
+
+struct ServedByPageServer(Arc<PageServer>);
+
+impl ServePageConnections for ServedByPageServer {
+    fn take(&mut self, stream: TcpStream, _: SocketAddr) {
+        self.0.adopt(stream);
+    }
+
+    fn end_session(&mut self, session: SessionId) {
+        self.0.end_session(session);
+    }
+}
+
+fn members(peers: &PeersConfig, lend: &LendConfig) -> Vec<ControlMember> {
+    let member = |member: &crate::config::PeerMember| ControlMember {
+        name: member.name.clone(),
+        host: member.host.clone(),
+        port: member.port,
+        lend: lend.lends_to(&member.name),
+    };
+    peers.members.iter().map(member).collect()
+}
+
+fn server_settings(lend: &LendConfig, tables: &PeerTables) -> PageServerSettings {
+    PageServerSettings {
+        threads: lend.threads,
+        cpu: CpuShare::Percent(lend.cpu_percent.into()),
+        rate: match lend.rate {
+            Some(rate) => ServingRate::BytesPerSecond(rate.0),
+            None => ServingRate::Unbounded,
+        },
+        incarnation: tables.incarnation().0,
+    }
+}
+
+/// Tests the ciphers. A host that borrows nothing seals nothing, and takes what the test says all the same.
+fn select_cipher(
+    borrow: &BorrowConfig,
+    backend: &Backend,
+) -> Result<CipherSelection, BrokenCipher> {
+    let trial = match std::env::var_os(REFUSE_AEGIS) {
+        Some(_) => AegisTrial::Refuse,
+        None => AegisTrial::Measure,
+    };
+    let clock = || Duration::from_nanos(backend.clock.moment().0);
+    choose_cipher(borrow.cipher, trial, clock)
+}

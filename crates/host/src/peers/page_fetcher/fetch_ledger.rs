@@ -1,0 +1,235 @@
+//! What all fetchers of a host have done, and what of it others must hear.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sublet_lend::guard::{GuardChange, GuardState, LenderGuard};
+use sublet_lend::ids::PeerId;
+
+use super::fetch_outcome::{FetchOutcome, GoneCause};
+
+/// The most pieces of news that wait to be taken. Later ones are dropped.
+const NEWS_MAX: usize = 256;
+
+/// Forged pages in a row after which a lender is reported as a liar.
+const FORGED_IN_A_ROW_MAX: u32 = 3;
+
+/// What fetchers have done, lender by lender and backing by backing.
+#[derive(Debug, Default)]
+pub struct FetchLedger {
+    tallies: Mutex<Vec<Arc<LenderTally>>>,
+    /// What fetchers did that are no more.
+    past: Mutex<BTreeMap<PeerId, FetchFigures>>,
+    news: Mutex<Vec<FetchNews>>,
+}
+
+/// Something that others must hear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FetchNews {
+    /// A guard was shut or opened.
+    Guard {
+        /// The lender.
+        lender: PeerId,
+        /// The backing whose misses the lender spares.
+        backing: Arc<str>,
+        /// What changed.
+        change: GuardChange,
+    },
+    /// A lender gave several pages in a row that are not those that were sealed.
+    Forger {
+        /// The lender.
+        lender: PeerId,
+    },
+}
+
+/// What was fetched of a lender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FetchFigures {
+    /// Pages that came.
+    pub pages: u64,
+    /// Pages for which the lender was not asked.
+    pub not_asked: u64,
+    /// Pages that did not come, in the order of [`GoneCause::ALL`].
+    pub gone: [u64; GoneCause::ALL.len()],
+}
+
+impl FetchFigures {
+    /// Pages that did not come, for all causes.
+    pub fn lost(&self) -> u64 {
+        self.gone.iter().sum()
+    }
+}
+
+impl AddAssign for FetchFigures {
+    fn add_assign(&mut self, other: FetchFigures) {
+        self.pages += other.pages;
+        self.not_asked += other.not_asked;
+        let both = self.gone.iter_mut().zip(other.gone);
+        both.for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// A guard, as it stands now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardFigures {
+    /// The lender.
+    pub lender: PeerId,
+    /// The backing whose misses the lender spares: a disk's name, or `rings`.
+    pub backing: Arc<str>,
+    /// Whether the lender is asked.
+    pub state: GuardState,
+    /// What a request to the lender takes.
+    pub far: Duration,
+    /// What a miss costs.
+    pub miss: Duration,
+}
+
+impl FetchLedger {
+    /// A tally of one fetcher and one lender.
+    pub(super) fn open(&self, lender: PeerId, backing: &Arc<str>) -> Arc<LenderTally> {
+        let tally = Arc::new(LenderTally::new(lender, Arc::clone(backing)));
+        self.tallies.lock().push(Arc::clone(&tally));
+        tally
+    }
+
+    /// Ends tallies of a fetcher that is no more. What it did still counts.
+    pub(super) fn close(&self, tally: &Arc<LenderTally>) {
+        let mut tallies = self.tallies.lock();
+        tallies.retain(|other| !Arc::ptr_eq(other, tally));
+        let mut past = self.past.lock();
+        *past.entry(tally.lender).or_default() += tally.figures();
+    }
+
+    /// What was fetched of each lender since the start.
+    pub fn figures(&self) -> BTreeMap<PeerId, FetchFigures> {
+        let tallies = self.tallies.lock();
+        let mut figures = self.past.lock().clone();
+        for tally in tallies.iter() {
+            *figures.entry(tally.lender).or_default() += tally.figures();
+        }
+        figures
+    }
+
+    /// Every guard.
+    pub fn guards(&self) -> Vec<GuardFigures> {
+        let tallies = self.tallies.lock();
+        tallies.iter().map(|tally| tally.guard()).collect()
+    }
+
+    /// What happened since the last call.
+    pub fn take_news(&self) -> Vec<FetchNews> {
+        std::mem::take(&mut *self.news.lock())
+    }
+
+    pub(super) fn post(&self, news: FetchNews) {
+        let mut waiting = self.news.lock();
+        if waiting.len() < NEWS_MAX {
+            waiting.push(news);
+        }
+    }
+}
+
+/// What one fetcher did with one lender. Its thread counts, and others look.
+#[derive(Debug)]
+pub(super) struct LenderTally {
+    lender: PeerId,
+    backing: Arc<str>,
+    pages: AtomicU64,
+    not_asked: AtomicU64,
+    gone: [AtomicU64; GoneCause::ALL.len()],
+    is_shut: AtomicU8,
+    far_nanos: AtomicU64,
+    miss_nanos: AtomicU64,
+    /// Forged pages since the last true one.
+    forged_in_a_row: AtomicU64,
+}
+
+impl LenderTally {
+    fn new(lender: PeerId, backing: Arc<str>) -> LenderTally {
+        LenderTally {
+            lender,
+            backing,
+            pages: AtomicU64::new(0),
+            not_asked: AtomicU64::new(0),
+            gone: Default::default(),
+            is_shut: AtomicU8::new(0),
+            far_nanos: AtomicU64::new(0),
+            miss_nanos: AtomicU64::new(0),
+            forged_in_a_row: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts what became of a page. Returns whether the lender has forged so many in a row that others must hear it.
+    pub(super) fn count(&self, outcome: FetchOutcome<'_>) -> bool {
+        match outcome {
+            FetchOutcome::Page(_) => {
+                bump(&self.pages);
+                self.forged_in_a_row.store(0, Ordering::Relaxed);
+            }
+            FetchOutcome::NotAsked => bump(&self.not_asked),
+            FetchOutcome::Gone(cause) => {
+                bump(&self.gone[cause as usize]);
+                if cause == GoneCause::Forged {
+                    bump(&self.forged_in_a_row);
+                    let forged = self.forged_in_a_row.load(Ordering::Relaxed);
+                    return forged == u64::from(FORGED_IN_A_ROW_MAX);
+                }
+            }
+        }
+        false
+    }
+
+    /// Shows a guard to others.
+    pub(super) fn show(&self, guard: &LenderGuard) {
+        let is_shut = u8::from(guard.state() == GuardState::Shut);
+        self.is_shut.store(is_shut, Ordering::Relaxed);
+        self.far_nanos.store(nanos(guard.far()), Ordering::Relaxed);
+        self.miss_nanos
+            .store(nanos(guard.backing()), Ordering::Relaxed);
+    }
+
+    /// The news that the guard has changed.
+    pub(super) fn guard_news(&self, change: GuardChange) -> FetchNews {
+        FetchNews::Guard {
+            lender: self.lender,
+            backing: Arc::clone(&self.backing),
+            change,
+        }
+    }
+
+    fn figures(&self) -> FetchFigures {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        FetchFigures {
+            pages: read(&self.pages),
+            not_asked: read(&self.not_asked),
+            gone: std::array::from_fn(|cause| read(&self.gone[cause])),
+        }
+    }
+
+    fn guard(&self) -> GuardFigures {
+        let time = |nanos: &AtomicU64| Duration::from_nanos(nanos.load(Ordering::Relaxed));
+        GuardFigures {
+            lender: self.lender,
+            backing: Arc::clone(&self.backing),
+            state: match self.is_shut.load(Ordering::Relaxed) {
+                0 => GuardState::Open,
+                _ => GuardState::Shut,
+            },
+            far: time(&self.far_nanos),
+            miss: time(&self.miss_nanos),
+        }
+    }
+}
+
+/// Adds one. Only one thread counts, so that nothing is locked.
+fn bump(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
