@@ -117,10 +117,10 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let mut tenants = TenantRegistry::open(&loaded, &live, &places, &backend, &events)?;
     let ring_listeners = tenants.open_rings(rings)?;
     let headroom = start_headroom(&loaded.config, &backend, &events)?;
-    let disks = Disks::open(&loaded, &backend, &events)?;
+    let disks = Disks::open(&loaded, &backend, borrowed(&loaded.config, &far), &events)?;
     let ports = LendingPorts {
         listeners: peer_listeners,
-        far,
+        far: far.clone(),
         observer: Box::new(|_| {}),
     };
     let lending = Lending::start(&loaded.config, &backend, ports)?;
@@ -137,7 +137,13 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let chores = Chores::start_with(&backend, instances(tenants.services()), refused)?;
     let serving = serve::start(groups, config.daemon.threads, &backend, shutdown_trigger())?;
     let broken = Arc::new(|| shutdown_trigger()(StopMode::Now));
-    let ringing = rings::start(ring_listeners, config.daemon.threads, &backend, broken)?;
+    let ringing = rings::start(
+        ring_listeners,
+        config.daemon.threads,
+        &backend,
+        borrowed(&config, &far),
+        broken,
+    )?;
     let granted = GrantedResources {
         tcp: admin_listeners.tcp_address(),
         metrics: admin_listeners.metrics_address(),
@@ -276,7 +282,7 @@ fn backend(config: &Config) -> Result<Backend, ServeError> {
 
 /// Room for pages at lenders, if the host borrows.
 fn page_settings(config: &Config) -> PageSettings {
-    match config.peers.tls.is_some() && config.borrow.max > Bytes::ZERO {
+    match borrows(config) {
         true => PageSettings {
             far_blocks: config.borrow.blocks_max(),
             outbox_pages: config.borrow.outbox_pages(),
@@ -284,6 +290,16 @@ fn page_settings(config: &Config) -> PageSettings {
         },
         false => PageSettings::default(),
     }
+}
+
+/// Returns whether the host may borrow.
+fn borrows(config: &Config) -> bool {
+    config.peers.tls.is_some() && config.borrow.max > Bytes::ZERO
+}
+
+/// What the host has of lenders, for those who use it.
+fn borrowed(config: &Config, far: &FarMemory) -> Option<FarMemory> {
+    borrows(config).then(|| far.clone())
 }
 
 /// The most that the arena can ever hold: the ceiling, or all memory of the host.
