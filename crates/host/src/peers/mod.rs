@@ -22,4 +22,4 @@ pub mod page_fetcher;
 mod page_ranges;
 pub mod page_server;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
