@@ -23,6 +23,28 @@ pub struct PageKey {
     pub index: PageIndex,
 }
 
+/// The order in which a client reads the pages that it puts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessPattern {
+    /// In no order, or in none that is known.
+    #[default]
+    Random,
+    /// One after the other, as part of a long run. A lender never gets such a page: the backing reads a run faster than
+    /// a lender sends it (PUMA's filter).
+    Sequential,
+}
+
+/// Pages of an object, one after the other, that are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRun {
+    /// The first page.
+    pub first: PageKey,
+    /// How many pages there are.
+    pub count: u32,
+    /// Whether the client reads them as part of a long run.
+    pub pattern: AccessPattern,
+}
+
 /// The outcome of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {

@@ -4,6 +4,7 @@ mod ailing;
 mod killed;
 mod model;
 mod notes;
+mod sequential;
 mod silent;
 
 use std::path::Path;
@@ -50,6 +51,7 @@ fn backend(memory: Bytes) -> Backend {
         evicts: true,
         pages: PageSettings {
             shards: 4,
+            far_blocks: 8,
             ..PageSettings::default()
         },
     });

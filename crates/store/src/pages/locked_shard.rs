@@ -13,7 +13,7 @@ use super::pending_removal::PIECE;
 use super::pools::{Pool, SpillSpace};
 use super::shard::{Shard, SpareFrame};
 use super::tenant_pages::TenantPages;
-use crate::api::{GetOutcome, PutOutcome, PutRefused, SampledUse};
+use crate::api::{AccessPattern, GetOutcome, PutOutcome, PutRefused, SampledUse};
 use crate::arena::{Block, PageKind, UnwrittenPage};
 use crate::eviction::PageRef;
 use crate::frames::{EXTENT_PAGES, StoredKey};
@@ -34,6 +34,8 @@ pub(super) struct LockedShard<'a> {
     pub(super) shard: MutexGuard<'a, Shard>,
     pub(super) now: Second,
     pub(super) random: u64,
+    /// The pattern of the pages that are put.
+    pub(super) pattern: AccessPattern,
     pub(super) worker: &'a dyn PinnedThread,
 }
 
@@ -167,6 +169,7 @@ impl LockedShard<'_> {
         arrivals.write(frame, self.pool.kind(), fill);
         match self.pool.kind() {
             PageKind::Ephemeral => {
+                self.pages.frames.get(frame).set_pattern(self.pattern);
                 self.pages.stamp(frame);
                 let page = page(self.pages, frame, self.hash(), self.now);
                 self.shard.eviction.rewrite(page);
@@ -205,7 +208,9 @@ impl LockedShard<'_> {
 
     /// Links an ephemeral page's frame.
     fn link_ephemeral(&mut self, frame: FrameId, position: DirectoryPosition) {
-        self.pages.frames.get(frame).set_key(self.key);
+        let facts = self.pages.frames.get(frame);
+        facts.set_key(self.key);
+        facts.set_pattern(self.pattern);
         self.set_whereabouts(frame, position);
         self.pages.stamp(frame);
         let page = page(self.pages, frame, self.hash(), self.now);

@@ -6,19 +6,19 @@ use super::lender::{FakeLender, FetchAnswer};
 use super::*;
 use crate::lending::{AwayTicket, Borrowing, LeaseSlot, OpenLeaseError};
 
-const LEASE: LeaseSlot = LeaseSlot(0);
+pub(super) const LEASE: LeaseSlot = LeaseSlot(0);
 
 /// The pages that memory here has room for, beside the index and the reserve. A put of one more evicts one.
-const ROOM: u32 = 3 * 16;
+pub(super) const ROOM: u32 = 3 * 16;
 
-struct Fixture {
-    client: PoolClient,
-    lender: FakeLender,
+pub(super) struct Fixture {
+    pub(super) client: PoolClient,
+    pub(super) lender: FakeLender,
 }
 
 impl Fixture {
     /// A tenant with room for some 48 pages here and `far` blocks of 16 pages at a lender.
-    fn new(flags: PoolFlags, far: u32) -> Fixture {
+    pub(super) fn new(flags: PoolFlags, far: u32) -> Fixture {
         let (store, _) = store_with(5, settings(far));
         let ann = tenant(&store, "ann", 100);
         let client = PoolClient::new(&store, ann, flags);
@@ -27,7 +27,7 @@ impl Fixture {
         Fixture { client, lender }
     }
 
-    fn store(&self) -> &Arc<Store> {
+    pub(super) fn store(&self) -> &Arc<Store> {
         self.client.worker.store()
     }
 
@@ -49,11 +49,11 @@ impl Fixture {
             .expect("a page that the lender has")
     }
 
-    fn at_lenders(&self) -> u64 {
+    pub(super) fn at_lenders(&self) -> u64 {
         self.client.figures().at_lenders.0
     }
 
-    fn sweep(&self) {
+    pub(super) fn sweep(&self) {
         while self.client.worker.upkeep(NOW) {}
     }
 }

@@ -3,7 +3,7 @@
 //! A page may leave at any time, so a miss is never wrong by itself. But from then on it is a miss until the next put,
 //! and a hit is what was put last.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sublet_types::{EvictionKind, ReleaseMode, WindowEviction};
 
@@ -39,6 +39,8 @@ struct World {
     clients: Vec<PoolClient>,
     lender: FakeLender,
     model: HashMap<PagePlace, u64>,
+    /// Pages that were put last as part of a sequential run.
+    sequential: HashSet<PagePlace>,
     fetches: Vec<Fetch>,
     random: u64,
     contents: u64,
@@ -66,6 +68,7 @@ impl World {
             clients,
             lender: FakeLender::new(),
             model: HashMap::new(),
+            sequential: HashSet::new(),
             fetches: Vec::new(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             contents: 0,
@@ -157,19 +160,39 @@ impl World {
             }
             _ => self.clients[pool].put(object, index, content),
         };
-        self.learn_put(place, content, put);
+        self.learn_put(place, content, AccessPattern::Random, put);
     }
 
     fn put_run(&mut self, (pool, object, index): PagePlace, count: u32) {
         let first = self.contents;
         self.contents += 1000 * u64::from(count);
-        let puts = self.clients[pool].put_run(object, index, count, first);
+        let pattern = match self.below(4) {
+            0 => AccessPattern::Sequential,
+            _ => AccessPattern::Random,
+        };
+        let run = PageRun {
+            first: self.clients[pool].key(object, index),
+            count,
+            pattern,
+        };
+        let puts = self.clients[pool].put_run_of(run, first);
         for (n, put) in (0..).zip(puts) {
-            self.learn_put((pool, object, index + n), first + 1000 * u64::from(n), put);
+            let content = first + 1000 * u64::from(n);
+            self.learn_put((pool, object, index + n), content, pattern, put);
         }
     }
 
-    fn learn_put(&mut self, place: PagePlace, content: u64, put: PutOutcome) {
+    fn learn_put(
+        &mut self,
+        place: PagePlace,
+        content: u64,
+        pattern: AccessPattern,
+        put: PutOutcome,
+    ) {
+        match pattern {
+            AccessPattern::Random => self.sequential.remove(&place),
+            AccessPattern::Sequential => self.sequential.insert(place),
+        };
         match put.is_stored() {
             true => self.model.insert(place, content),
             // R-P3: neither the new page nor the old one, wherever it was.
@@ -220,6 +243,7 @@ impl World {
             GetOutcome::Away(ticket) => {
                 assert!(!flags.persistent, "a persistent page stays here");
                 assert!(self.model.contains_key(&place), "G4: {place:?} came back");
+                assert!(!self.sequential.contains(&place), "P6: {place:?} was sent");
                 let answer = FetchAnswer::ALL[match self.below(3) {
                     0 => self.below(5) as usize,
                     _ => 0,
