@@ -317,6 +317,8 @@ pub struct PageFigures {
     pub held_ephemeral: Pages,
     /// Blocks of persistent pages, counted in pages.
     pub held_persistent: Pages,
+    /// Blocks of lenders, counted in pages.
+    pub held_at_lenders: Pages,
     /// What happened since the start.
     pub tally: PageTally,
 }
@@ -501,6 +503,19 @@ pub struct StoreFigures {
     pub used: Bytes,
     /// Live items.
     pub items: u64,
+    /// What lenders have lent to this host. The arena's figures leave it out.
+    pub far: FarFigures,
+}
+
+/// What lenders have lent to this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FarFigures {
+    /// Blocks of all leases.
+    pub borrowed: Bytes,
+    /// Of these, blocks that no tenant uses.
+    pub ready: Bytes,
+    /// Of these, blocks that tenants use. The rest was dropped and is not swept yet.
+    pub used: Bytes,
 }
 
 /// One pool of pages at this moment.

@@ -329,7 +329,7 @@ impl LockedShard<'_> {
 
     /// Gets a page of an exclusive pool. A page that a lender has leaves when its bytes have come.
     fn get_exclusive(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> GetOutcome {
-        if self.tenant_pages.far.has_some()
+        if self.owner.has_far_blocks()
             && let DirectoryPosition::There(frame) = self.locate()
         {
             return self.get_far(frame, visit);

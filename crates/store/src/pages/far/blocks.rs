@@ -12,6 +12,7 @@ use crate::arena::{Block, BlockOwner, PageKind};
 use crate::lending::{
     FarAddress, FarFrame, LEASES_MAX, LeaseFigures, LeaseSlot, OpenLeaseError, SEQUENCE_MAX,
 };
+use crate::tenants::Tenant;
 
 /// Records of blocks that are made at once.
 const CHUNK: u32 = 1024;
@@ -118,6 +119,8 @@ pub(crate) struct FarBlocks {
     borrowed: AtomicU32,
     /// Those that no tenant uses and that are swept.
     ready: AtomicU32,
+    /// Blocks of the arena that tenants may hold together.
+    here: AtomicU32,
     /// Whether a tenant took one since the chores last looked.
     took_some: AtomicBool,
 }
@@ -165,6 +168,7 @@ impl FarBlocks {
             }),
             borrowed: AtomicU32::new(0),
             ready: AtomicU32::new(0),
+            here: AtomicU32::new(0),
             took_some: AtomicBool::new(false),
         }
     }
@@ -183,6 +187,18 @@ impl FarBlocks {
     /// Blocks that no tenant uses.
     pub(crate) fn ready(&self) -> u32 {
         self.ready.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many blocks of the arena tenants may hold together.
+    pub(super) fn set_here(&self, blocks: u32) {
+        self.here.store(blocks, Ordering::Relaxed);
+    }
+
+    /// The most blocks that a tenant may take. `u32::MAX` if it has no target.
+    pub(super) fn most_of(&self, tenant: &Tenant) -> u32 {
+        let here = self.here.load(Ordering::Relaxed);
+        let allowed = tenant.far_blocks_allowed(here, self.borrowed());
+        allowed.unwrap_or(u32::MAX)
     }
 
     /// Returns whether a tenant took a block since the last call.

@@ -65,7 +65,7 @@ impl PageStore {
                 None => {
                     let far_pages = &self.tenant_pages(tenant).far;
                     let mut came = false;
-                    for frame in far_pages.some_frames(&self.far.blocks, tenant.id, now) {
+                    for frame in far_pages.some_frames(&self.far.blocks, tenant, now) {
                         far.get(frame).set_shard(shard.number());
                         shard.far_free.push_row(far, frame.row());
                         came = true;

@@ -58,7 +58,7 @@ impl Fixture {
     }
 }
 
-fn settings(far_blocks: u32) -> PageSettings {
+pub(super) fn settings(far_blocks: u32) -> PageSettings {
     PageSettings {
         shards: 2,
         far_blocks,

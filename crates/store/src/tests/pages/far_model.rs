@@ -308,7 +308,12 @@ impl World {
 
     fn set_something(&mut self) {
         let tenant = self.tenants[self.below(2) as usize];
-        match self.below(4) {
+        match self.below(5) {
+            4 => {
+                let blocks = self.below(20);
+                let target = (blocks > 0).then_some(Bytes(blocks * BLOCK as u64));
+                self.store.set_target(tenant, target);
+            }
             0 => {
                 let borrowing = match self.below(8) {
                     0 => Borrowing::Forbidden,

@@ -6,6 +6,7 @@ mod ahead;
 mod far;
 mod far_model;
 mod far_sequential;
+mod far_targets;
 mod lender;
 mod looks;
 mod model;
