@@ -14,7 +14,7 @@ mod pool_pages;
 
 use crate::api::AccessPattern;
 use crate::arena::{Arena, BlockId, PrefetchAddress, PrefetchBatch, ROW, WordTable};
-pub(crate) use far::{FarFrames, FarState};
+pub(crate) use far::{FAR_FRAME_BYTES, FarFrames, FarState};
 pub(crate) use key::{EXTENT_PAGES, HashSeed, SeededHasher, StoredKey};
 pub(crate) use pool_pages::{POOLS_MAX, PoolPages};
 

@@ -24,6 +24,16 @@ impl Store {
         self.pages.add_to_lease(lease, distance, indices)
     }
 
+    /// What the records of borrowed blocks take here now. It counts against the arena's limit.
+    pub fn far_overhead(&self) -> Bytes {
+        self.pages.far_figures().overhead
+    }
+
+    /// What the records of this many further blocks would take.
+    pub fn far_overhead_of(&self, blocks: u32) -> Bytes {
+        self.pages.far_overhead_of(blocks)
+    }
+
     /// The part of an amount that is here if it is spread over all that tenants may hold, here and at lenders.
     pub(crate) fn part_here(&self, amount: Bytes) -> Bytes {
         let here = self.bytes(capacity(&self.arena, &self.engines()).blocks);

@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use sublet_types::{Second, TenantId};
+use sublet_types::{Bytes, Second, TenantId};
 
 use crate::arena::{Block, BlockOwner, PageKind};
+use crate::frames::FAR_FRAME_BYTES;
 use crate::lending::{
     FarAddress, FarFrame, LEASES_MAX, LeaseFigures, LeaseSlot, OpenLeaseError, SEQUENCE_MAX,
 };
@@ -211,6 +212,12 @@ impl FarBlocks {
         let chunk = self.chunks[(block.0 / CHUNK) as usize]
             .get_or_init(|| (0..CHUNK).map(|_| FarBlock::vacant()).collect());
         &chunk[(block.0 % CHUNK) as usize]
+    }
+
+    /// What this many blocks take here: each its record, and for each of its frames a record and a seal.
+    pub(super) fn overhead_of(&self, blocks: u32) -> Bytes {
+        let frames = u64::from(self.per_block()) * FAR_FRAME_BYTES;
+        Bytes(u64::from(blocks) * (frames + size_of::<FarBlock>() as u64))
     }
 
     /// The block of a frame.
@@ -433,7 +440,7 @@ impl FarBlocks {
         of_lease.map_or_else(LeaseFigures::default, |lease| LeaseFigures {
             blocks: lease.all.len() as u32,
             ready: lease.ready.len() as u32,
-            outbound: 0,
+            ..LeaseFigures::default()
         })
     }
 }

@@ -47,7 +47,12 @@ impl PageStore {
         distance: u32,
         indices: Range<u32>,
     ) -> Result<(), OpenLeaseError> {
+        let is_new = self.far.blocks.figures(lease).blocks == 0;
         self.far.blocks.add(lease, distance, indices)?;
+        if is_new {
+            self.far.counts(lease).reset();
+        }
+        self.charge_far_overhead();
         self.far.outbox().prepare(lease);
         self.make_room_for_far_blocks();
         Ok(())
@@ -134,6 +139,7 @@ impl PageStore {
     pub(crate) fn lease_figures(&self, lease: LeaseSlot) -> LeaseFigures {
         LeaseFigures {
             outbound: self.far.outbox().used(lease),
+            tally: self.far.counts(lease).tally(),
             ..self.far.blocks.figures(lease)
         }
     }
@@ -146,6 +152,7 @@ impl PageStore {
             borrowed: bytes(far.borrowed()),
             ready: bytes(far.ready()),
             used: bytes(self.tenants.iter().map(Tenant::far_held).sum()),
+            overhead: self.far_overhead_of(far.borrowed()),
         }
     }
 
@@ -319,6 +326,18 @@ impl PageStore {
     fn vacate_far_block(&self, block: FarBlockId, fate: BlockFate) {
         self.frames.far().give_back(self.far.blocks.rows_of(block));
         self.far.blocks.vacate(block, fate);
+        self.charge_far_overhead();
+    }
+
+    /// Counts what the records of far blocks take against the arena's limit.
+    fn charge_far_overhead(&self) {
+        let overhead = self.far.blocks.overhead_of(self.far.blocks.borrowed());
+        self.arena.charge(overhead.0);
+    }
+
+    /// What the records of this many far blocks take.
+    pub(crate) fn far_overhead_of(&self, blocks: u32) -> Bytes {
+        self.far.blocks.overhead_of(blocks)
     }
 
     fn sweep_far_frame(&self, tenant: &Tenant, frame: FarFrame) {

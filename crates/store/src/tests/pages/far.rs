@@ -32,7 +32,7 @@ impl Fixture {
     }
 
     /// Puts pages whose content is their index, and lets the lender have what is evicted.
-    fn fill(&mut self, pages: u32) {
+    pub(super) fn fill(&mut self, pages: u32) {
         for index in 0..pages {
             assert!(self.client.put(1, index, index.into()).is_stored());
             self.lender.settle_all(&self.client.worker, LEASE);
@@ -40,7 +40,7 @@ impl Fixture {
     }
 
     /// A page that the lender has.
-    fn away(&self, pages: u32) -> (u32, AwayTicket) {
+    pub(super) fn away(&self, pages: u32) -> (u32, AwayTicket) {
         (0..pages)
             .find_map(|index| match self.client.begin_get(1, index) {
                 (GetOutcome::Away(ticket), _) => Some((index, ticket)),
@@ -343,7 +343,7 @@ fn the_end_of_a_lease_is_a_miss_of_its_pages() {
     );
     fixture.sweep();
     assert_eq!(fixture.at_lenders(), 0);
-    assert_eq!(fixture.store().lease_figures(LEASE), Default::default());
+    assert_eq!(fixture.store().lease_figures(LEASE).blocks, 0);
     assert!(fixture.lender.lend(&fixture.store().clone(), LEASE, 1));
 }
 

@@ -4,6 +4,7 @@
 mod adaptive;
 mod ahead;
 mod far;
+mod far_figures;
 mod far_model;
 mod far_sequential;
 mod far_targets;
