@@ -5,6 +5,7 @@ mod far;
 mod killed;
 mod model;
 mod notes;
+mod sequential;
 mod silent;
 
 use std::path::Path;
@@ -52,6 +53,7 @@ fn backend(memory: Bytes) -> Backend {
         evicts: true,
         pages: PageSettings {
             shards: 4,
+            far_blocks: 8,
             ..PageSettings::default()
         },
     });
