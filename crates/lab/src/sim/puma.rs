@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use sublet_sim::puma::{PumaOutcome, PumaPlan, PumaReport, PumaScale};
+use sublet_sim::puma::{PumaOutcome, PumaPlan, PumaReport, PumaScale, plots};
 
 use super::error::SimError;
 use super::progress::SimProgress;
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args, how: &RunOptions) -> Result<Exit, SimError> {
     progress.finish();
     let outcomes: Result<Vec<PumaOutcome>, _> = outcomes.into_iter().collect();
     let report = PumaReport::of(&plan, &outcomes?, args.scale, how.seed());
-    let plots = report.plots();
+    let plots = plots(&report.tables());
     for (number, plot) in plots.iter().enumerate() {
         if let Some(file) = how.plot_file(number, plots.len()) {
             write_plot(&file, &plot.draw()?)?;

@@ -33,11 +33,12 @@ pub struct Acceptance {
 impl fmt::Display for Acceptance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.holds { "met   " } else { "missed" };
-        write!(f, "{verdict} {}: {:.3}, ", self.what, self.got)?;
+        let (got, least) = (self.got, self.least);
+        write!(f, "{verdict} {}: {got:.2}, ", self.what)?;
         match self.most {
-            Some(most) if self.least > 0.0 => write!(f, "expected {} to {most}", self.least),
-            Some(most) => write!(f, "expected at most {most}"),
-            None => write!(f, "expected at least {}", self.least),
+            Some(most) if least > 0.0 => write!(f, "expected {least:.2} to {most:.2}"),
+            Some(most) => write!(f, "expected at most {most:.2}"),
+            None => write!(f, "expected at least {least:.2}"),
         }
     }
 }

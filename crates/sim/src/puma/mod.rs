@@ -27,6 +27,7 @@ pub use acceptance::Acceptance;
 pub use benchmarks::PumaBenchmark;
 pub use bursts::{BurstCount, BurstOutcome};
 pub use plan::{PumaOutcome, PumaPlan, PumaTask};
+pub use plots::plots;
 pub use report::{PumaReport, PumaTable, PumaTableRow};
 pub use run::{
     BenchmarkOutcome, BenchmarkRun, CachingStrategy, FarAmount, GuardChoice, SequentialFilter,

@@ -1,38 +1,35 @@
 //! The figures as plots: figure 4, figure 5 and figure 7.
 
-use super::report::{PumaReport, PumaTable, PumaTableRow};
+use super::report::{PumaTable, PumaTableRow};
 use super::setting::SettingName;
 use crate::plot::{Corner, Curves, Panel, Plot, PlotCurve};
 
 /// Speed-ups beyond this are cut off in figure 7, where slow-downs matter.
 const SPEED_UP_MAX: f64 = 3.0;
 
-impl PumaReport {
-    /// Draws the figures. Each plot has panels for the tables of one figure.
-    pub fn plots(&self) -> Vec<Plot> {
-        let tables = self.tables();
-        let of = |figure: &str| -> Vec<&PumaTable> {
-            let is_of = |table: &&PumaTable| table.title.starts_with(figure);
-            tables.iter().filter(is_of).collect()
-        };
-        vec![
-            Plot {
-                title: "PUMA, figure 4: pages fetched and sent".to_owned(),
-                about: ABOUT.to_owned(),
-                panels: of("Figure 4").into_iter().map(over_far_memory).collect(),
-            },
-            Plot {
-                title: "PUMA, figure 5: speed-up by far memory".to_owned(),
-                about: ABOUT.to_owned(),
-                panels: of("Figure 5").into_iter().map(over_far_memory).collect(),
-            },
-            Plot {
-                title: "PUMA, figure 7: speed-up with latency injected".to_owned(),
-                about: format!("5 GB far; speed-ups beyond {SPEED_UP_MAX} are cut off"),
-                panels: of("Figure 7").into_iter().flat_map(over_latency).collect(),
-            },
-        ]
-    }
+/// Draws the figures of these tables: figures 4, 5 and 7. Each plot has panels for the tables of one figure.
+pub fn plots(tables: &[PumaTable]) -> Vec<Plot> {
+    let of = |figure: &'static str| {
+        let is_of = move |table: &&PumaTable| table.title.starts_with(figure);
+        tables.iter().filter(is_of)
+    };
+    vec![
+        Plot {
+            title: "PUMA, figure 4: pages fetched and sent".to_owned(),
+            about: ABOUT.to_owned(),
+            panels: of("Figure 4").map(over_far_memory).collect(),
+        },
+        Plot {
+            title: "PUMA, figure 5: speed-up by far memory".to_owned(),
+            about: ABOUT.to_owned(),
+            panels: of("Figure 5").map(over_far_memory).collect(),
+        },
+        Plot {
+            title: "PUMA, figure 7: speed-up with latency injected".to_owned(),
+            about: format!("5 GB far; speed-ups beyond {SPEED_UP_MAX} are cut off"),
+            panels: of("Figure 7").flat_map(over_latency).collect(),
+        },
+    ]
 }
 
 const ABOUT: &str =
