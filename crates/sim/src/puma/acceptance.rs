@@ -12,8 +12,9 @@ use super::plan::{
     far_of_table_2, ssd_of_table_2,
 };
 use super::report::PumaReport;
-use super::run::{BenchmarkOutcome, CachingStrategy, FarAmount, SequentialFilter};
+use super::run::BenchmarkOutcome;
 use super::setting::SettingName;
+use super::variants::{CachingStrategy, FarAmount, SequentialFilter};
 
 /// One expectation.
 #[derive(Clone, Debug, PartialEq, Serialize)]

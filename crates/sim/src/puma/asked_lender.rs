@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sublet_lend::guard::{GuardPolicy, GuardState, LenderGuard};
 
-use super::run::GuardChoice;
+use super::variants::GuardChoice;
 use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// How the lender may be asked now.

@@ -9,8 +9,8 @@ use super::asked_lender::AskedLender;
 use super::borrowing_store::{BLOCK_PAGES, BorrowingStore, FarCounts, HERE_BLOCKS, PagePlace};
 use super::far_link::FarLink;
 use super::page_cache::{LeavingPage, PageCache, ReadPattern};
-use super::run::{BenchmarkRun, CachingStrategy, SequentialFilter};
 use super::setting::PageCosts;
+use super::variants::{BenchmarkRun, CachingStrategy, SequentialFilter};
 use crate::machine::disk_model::{DiskAddress, DiskCounts, DiskModel};
 use crate::machine::tier_store::StoreTierError;
 use crate::virtual_time::{VirtualDuration, VirtualInstant};
@@ -26,7 +26,7 @@ const BACKGROUND_SHARE: f64 = 0.1;
 const DIRTY_MAX: f64 = 0.2;
 
 /// The region of the disk that holds the pages, and that of the log.
-const DATA: u64 = 0;
+const PAGES: u64 = 0;
 const LOG: u64 = 1;
 
 /// Pages of all devices: a bound for streams, not a size.
@@ -73,7 +73,7 @@ impl BorrowingGuest {
         let setting = run.setting.setting();
         let mut disk = DiskModel::of(setting.disk);
         let first = DiskAddress {
-            region: DATA,
+            region: PAGES,
             page: 0,
         };
         let miss = disk.read(VirtualInstant::START, first, 1);
@@ -386,5 +386,8 @@ fn pattern_at(position: u64) -> ReadPattern {
 }
 
 fn address(page: u64) -> DiskAddress {
-    DiskAddress { region: DATA, page }
+    DiskAddress {
+        region: PAGES,
+        page,
+    }
 }

@@ -5,11 +5,9 @@ use serde::Serialize;
 use super::benchmarks::PumaBenchmark;
 use super::borrowing_guest::BorrowingGuest;
 use super::borrowing_store::{BLOCK_PAGES, FarCounts};
-use super::run::{
-    BenchmarkRun, CachingStrategy, FarAmount, GuardChoice, RunningBenchmark, SequentialFilter,
-    cache_pages,
-};
+use super::run::{RunningBenchmark, cache_pages};
 use super::setting::{PumaScale, SettingName};
+use super::variants::{BenchmarkRun, CachingStrategy, FarAmount, GuardChoice, SequentialFilter};
 use crate::machine::tier_store::StoreTierError;
 use crate::virtual_time::{VirtualDuration, VirtualInstant};
 

@@ -22,6 +22,7 @@ mod plots;
 mod report;
 mod run;
 mod setting;
+mod variants;
 
 pub use acceptance::Acceptance;
 pub use benchmarks::PumaBenchmark;
@@ -29,10 +30,9 @@ pub use bursts::{BurstCount, BurstOutcome};
 pub use plan::{PumaOutcome, PumaPlan, PumaTask};
 pub use plots::plots;
 pub use report::{PumaReport, PumaTable, PumaTableRow};
-pub use run::{
-    BenchmarkOutcome, BenchmarkRun, CachingStrategy, FarAmount, GuardChoice, SequentialFilter,
-};
+pub use run::BenchmarkOutcome;
 pub use setting::{PumaScale, PumaScaleError, SettingName};
+pub use variants::{BenchmarkRun, CachingStrategy, FarAmount, GuardChoice, SequentialFilter};
 
 #[cfg(test)]
 mod tests;

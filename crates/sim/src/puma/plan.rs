@@ -6,10 +6,9 @@ use serde::Serialize;
 
 use super::benchmarks::PumaBenchmark;
 use super::bursts::{BurstCount, BurstOutcome};
-use super::run::{
-    BenchmarkOutcome, BenchmarkRun, CachingStrategy, FarAmount, GuardChoice, SequentialFilter,
-};
+use super::run::BenchmarkOutcome;
 use super::setting::{PumaScale, SettingName};
+use super::variants::{BenchmarkRun, CachingStrategy, FarAmount, GuardChoice, SequentialFilter};
 use crate::machine::tier_store::StoreTierError;
 use crate::virtual_time::VirtualDuration;
 

@@ -15,8 +15,9 @@ use super::plan::{
     PumaPlan, PumaTask, SETTINGS_OF_FIGURE_5, SETTINGS_OF_FIGURE_7, far_of, far_of_table_2,
     ssd_of_table_2,
 };
-use super::run::{BenchmarkOutcome, BenchmarkRun, FarAmount};
+use super::run::BenchmarkOutcome;
 use super::setting::{PumaScale, SettingName};
+use super::variants::{BenchmarkRun, FarAmount};
 use crate::virtual_time::VirtualDuration;
 
 /// The form of the JSON.

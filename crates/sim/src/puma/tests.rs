@@ -2,7 +2,6 @@
 
 use super::benchmarks::PumaBenchmark;
 use super::plan::{CurveOfFigure5, FAR, INJECTED, Protection};
-use super::run::BenchmarkRun;
 use super::*;
 
 fn small() -> PumaScale {

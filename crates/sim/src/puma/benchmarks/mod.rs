@@ -5,15 +5,12 @@ mod blast;
 mod database;
 mod postmark;
 mod reads;
-
-use std::collections::VecDeque;
-use std::ops::Range;
+pub(super) mod shape;
 
 use serde::Serialize;
 
 use super::setting::PumaScale;
-use crate::rng::SimRng;
-use crate::virtual_time::VirtualDuration;
+use shape::BenchmarkShape;
 
 /// A benchmark of the paper's section 4.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -34,55 +31,6 @@ pub enum PumaBenchmark {
     /// TPC-C over 15 GB, in a guest of 10 GB (section 5).
     LargeTpcC,
 }
-
-/// A step of a thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum BenchmarkStep {
-    /// It reads neighbouring pages.
-    Read(Range<u64>),
-    /// It writes whole pages.
-    Write(Range<u64>),
-    /// It deletes a file.
-    Delete(Range<u64>),
-    /// It computes.
-    Compute(VirtualDuration),
-    /// It writes its log, and waits for the disk.
-    Commit,
-    /// A transaction ends. The next one begins after this time.
-    End(VirtualDuration),
-}
-
-/// What a transaction of a benchmark does. Threads of one benchmark share it.
-pub(super) trait TransactionSource {
-    /// Adds the steps of the next transaction.
-    fn next(&mut self, rng: &mut SimRng, steps: &mut VecDeque<BenchmarkStep>);
-}
-
-/// A benchmark, ready to run.
-pub(super) struct BenchmarkShape {
-    pub(super) source: Box<dyn TransactionSource>,
-    pub(super) threads: u32,
-    /// Transactions before those that count.
-    pub(super) warm_up: u64,
-    /// Transactions that count.
-    pub(super) counted: u64,
-    /// Whether the figure is a rate, or a response.
-    pub(super) figure: BenchmarkFigure,
-    /// MiB of the guest's memory.
-    pub(super) guest_mib: u64,
-}
-
-/// What a benchmark reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BenchmarkFigure {
-    /// Transactions per second: more is better.
-    Rate,
-    /// The 90th percentile of the transactions' response: less is better.
-    Response,
-}
-
-/// MiB of the guest of section 4.
-const GUEST_MIB: u64 = 1024;
 
 impl PumaBenchmark {
     /// The benchmarks of figures 5a to 5f, in their order.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{BenchmarkFigure, BenchmarkShape, BenchmarkStep, GUEST_MIB, TransactionSource};
+use super::shape::{BenchmarkFigure, BenchmarkShape, BenchmarkStep, GUEST_MIB, TransactionSource};
 use crate::puma::setting::PumaScale;
 use crate::rng::SimRng;
 use crate::virtual_time::VirtualDuration;
