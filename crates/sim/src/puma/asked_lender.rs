@@ -97,7 +97,12 @@ impl AskedLender {
         let took: Duration = took.into();
         match (self.choice, asked.purpose) {
             (GuardChoice::None, _) => {}
-            (_, AskPurpose::Probe) => drop(self.guard.pinged(took)),
+            (_, AskPurpose::Probe) if took >= asked.time_limit.into() => {
+                self.guard.ping_timed_out(took);
+            }
+            (_, AskPurpose::Probe) => {
+                self.guard.pinged(took);
+            }
             (_, AskPurpose::Fetch) if took >= asked.time_limit.into() => {
                 self.guard.timed_out(took);
             }
