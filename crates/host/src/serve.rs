@@ -28,6 +28,7 @@ use crate::observe::events::{EventId, EventReason, EventWriter, Events, PostedEv
 use crate::observe::log::{self, LogError};
 use crate::peers::far_memory::FarMemory;
 use crate::peers::lending::{Lending, LendingError, LendingPorts, PeerListeners};
+use crate::peers::peer_events::PeerEventPoster;
 use crate::resource_bounds::ResourceBounds;
 use crate::shutdown_watchdog::{self, ShutdownWatchdog};
 use crate::signals::SignalWaiter;
@@ -121,7 +122,7 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let ports = LendingPorts {
         listeners: peer_listeners,
         far,
-        observer: Box::new(|_| {}),
+        observer: Box::new(PeerEventPoster(events.clone())),
     };
     let lending = Lending::start(&loaded.config, &backend, ports)?;
     let config = loaded.config.clone();

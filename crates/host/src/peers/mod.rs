@@ -21,5 +21,7 @@ mod outgoing_socket;
 pub mod page_fetcher;
 mod page_ranges;
 pub mod page_server;
+mod peer_event_reasons;
+pub(crate) mod peer_events;
 #[cfg(test)]
 mod tests;
