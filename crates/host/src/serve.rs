@@ -18,7 +18,7 @@ use sublet_types::{Bytes, TenantId};
 use crate::admin::{Admin, AdminListenError, AdminListeners};
 use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, LoadedConfig};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, expiry_chore, record_peer_files};
 use crate::disk::{DiskStartError, Disks};
 use crate::headroom::{Headroom, HeadroomStartError, HostReadError, ProcHost, ReadHost};
 use crate::host_lock::{HostLock, HostLockError};
@@ -93,8 +93,8 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. On SIGHUP the daemon reads passwords and certificates again, and
-/// nothing else.
+/// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. On SIGHUP the daemon reads passwords, certificates
+/// and the list `peers.deny` again, and nothing else.
 pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     heap::configure_allocator();
     let _log = log::start(&loaded.config.daemon.log, loaded.config.daemon.log_format)?;
@@ -119,12 +119,7 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let ring_listeners = tenants.open_rings(rings)?;
     let headroom = start_headroom(&loaded.config, &backend, &events)?;
     let disks = Disks::open(&loaded, &backend, &events)?;
-    let ports = LendingPorts {
-        listeners: peer_listeners,
-        far,
-        observer: Box::new(PeerEventPoster(events.clone())),
-    };
-    let lending = Lending::start(&loaded.config, &backend, ports)?;
+    let lending = start_lending(&loaded.config, &backend, (peer_listeners, far), &events)?;
     let config = loaded.config.clone();
     warn_of_lost_changes(&loaded);
     warn_of_floors(&loaded.config);
@@ -135,7 +130,8 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let manager = MemoryManager::start(&backend, &config.policy, choice, &events, by_hand)
         .map_err(ServeError::Manager)?;
     let refused = refusal_reporter(&tenants, &disks, &events);
-    let chores = Chores::start_with(&backend, instances(tenants.services()), refused)?;
+    let each_second = both(refused, expiry_chore(lending.clone(), &events));
+    let chores = Chores::start_with(&backend, instances(tenants.services()), each_second)?;
     let serving = serve::start(groups, config.daemon.threads, &backend, shutdown_trigger())?;
     let broken = Arc::new(|| shutdown_trigger()(StopMode::Now));
     let ringing = rings::start(ring_listeners, config.daemon.threads, &backend, broken)?;
@@ -172,6 +168,36 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     };
     all.end(&watchdog);
     Ok(())
+}
+
+/// Starts to lend and to borrow, if the host has peers.
+fn start_lending(
+    config: &Config,
+    backend: &Backend,
+    (listeners, far): (PeerListeners, FarMemory),
+    events: &Events,
+) -> Result<Option<Arc<Lending>>, LendingError> {
+    let ports = LendingPorts {
+        listeners,
+        far,
+        observer: Box::new(PeerEventPoster(events.clone())),
+    };
+    let lending = Lending::start(config, backend, ports)?.map(Arc::new);
+    if let Some(lending) = &lending {
+        record_peer_files(lending, events);
+    }
+    Ok(lending)
+}
+
+/// One chore after the other.
+fn both(
+    mut first: impl FnMut() + Send + 'static,
+    mut second: impl FnMut() + Send + 'static,
+) -> impl FnMut() + Send + 'static {
+    move || {
+        first();
+        second();
+    }
 }
 
 /// A function that reports which clients were refused since its last call.

@@ -4,6 +4,7 @@ mod copy_progress;
 mod disk_removal;
 mod disks;
 mod folders;
+mod lending;
 mod policy;
 mod release;
 mod reload;
@@ -16,11 +17,13 @@ mod tenants;
 mod what_if;
 mod what_if_error;
 
+pub(crate) use self::lending::{expiry_chore, record_peer_files};
 pub use self::request_error::RequestError;
 pub use self::save_error::SaveError;
 pub use self::what_if_error::WhatIfError;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sublet_frontends::backend::Backend;
@@ -47,7 +50,7 @@ pub struct Daemon {
     headroom: Headroom,
     manager: MemoryManager,
     disks: Disks,
-    lending: Option<Lending>,
+    lending: Option<Arc<Lending>>,
     /// Memory of the process beside the arena, the stage and the heap.
     fixed: Bytes,
     config: Config,
@@ -67,7 +70,7 @@ impl Daemon {
         headroom: Headroom,
         manager: MemoryManager,
         disks: Disks,
-        lending: Option<Lending>,
+        lending: Option<Arc<Lending>>,
         loaded: LoadedConfig,
         events: Events,
     ) -> Daemon {
@@ -106,7 +109,7 @@ impl Daemon {
 
     /// Says goodbye to the peers, if there are some.
     pub(crate) fn part_from_peers(&self) {
-        self.lending.iter().for_each(Lending::part);
+        self.lending.iter().for_each(|lending| lending.part());
     }
 
     /// Writes down what holds, over a change that was refused.

@@ -4,7 +4,6 @@ use std::fmt;
 
 use sublet_lend::control::VersionRange;
 use sublet_lend::guard::GuardChange;
-use sublet_lend::ids::LeaseId;
 use sublet_lend::node::LendingChange;
 use sublet_types::{BLOCK_BYTES, Bytes, NodeName};
 
@@ -67,104 +66,82 @@ fn party_subject(party: &RefusedParty) -> EventSubject {
 
 /// The event of a change, to nobody yet.
 fn event_of_change(change: &LendingChange) -> PostedEvent {
+    let (id, why) = id_and_reason(change);
+    let event = PostedEvent::new(id, why);
+    let event = match detail_of(change) {
+        Some(detail) => event.saying(detail),
+        None => event,
+    };
+    match blocks_of(change) {
+        Some(blocks) => {
+            let bytes = Bytes(u64::from(blocks) * BLOCK_BYTES);
+            event.of(EventAmount::Bytes(bytes))
+        }
+        None => event,
+    }
+}
+
+fn id_and_reason(change: &LendingChange) -> (EventId, EventReason) {
+    use EventId as Id;
     match *change {
-        LendingChange::Connected { version } => {
-            let connected = PostedEvent::new(EventId::PeerConnected, EventReason::Agreed);
-            connected.saying(format_args!("version {}", version.0))
-        }
-        LendingChange::Lost { reason } => {
-            PostedEvent::new(EventId::PeerLost, reason_of_loss(reason))
-        }
-        LendingChange::Incompatible { ours, theirs } => {
-            let id = EventId::PeerIncompatible;
-            let (ours, theirs) = (ShownVersions(ours), ShownVersions(theirs));
-            PostedEvent::new(id, EventReason::NoCommonVersion).saying(format_args!(
-                "this host speaks {ours}, and the peer speaks {theirs}"
-            ))
-        }
-        LendingChange::Shut { cause } => PostedEvent::new(EventId::PeerShut, reason_of_shut(cause)),
-        LendingChange::Denied => PostedEvent::new(EventId::PeerDenied, EventReason::Denied),
-        LendingChange::Leaving => PostedEvent::new(EventId::PeerLeaving, EventReason::Leaving),
-        LendingChange::Granted {
-            lease,
-            blocks,
-            limit,
-        } => of_lease(EventId::LendGranted, reason_of_grant(limit), lease, blocks),
-        LendingChange::Refused { limit } => {
-            PostedEvent::new(EventId::LendRefused, reason_of_limit(limit))
-        }
-        LendingChange::RecallAsked { blocks, reason } => {
-            of_blocks(EventId::LendNoticed, reason_of_recall(reason), blocks)
-        }
-        LendingChange::Recalled {
-            lease,
-            blocks,
-            reason,
-        } => of_lease(
-            EventId::LendRecalled,
-            reason_of_recall(reason),
-            lease,
-            blocks,
-        ),
-        LendingChange::Unclaimed { lease, blocks } => {
-            of_lease(EventId::LendRecalled, EventReason::Unclaimed, lease, blocks)
-        }
-        LendingChange::LoanEnded {
-            lease,
-            blocks,
-            reason,
-        } => of_lease(
-            EventId::LendEnded,
-            reason_of_loan_end(reason),
-            lease,
-            blocks,
-        ),
-        LendingChange::Borrowed {
-            lease,
-            blocks,
-            limit,
-        } => of_lease(
-            EventId::BorrowGranted,
-            reason_of_grant(limit),
-            lease,
-            blocks,
-        ),
-        LendingChange::BorrowRefused { limit } => {
-            PostedEvent::new(EventId::BorrowRefused, reason_of_limit(limit))
-        }
-        LendingChange::ReturnAsked { blocks } => {
-            of_blocks(EventId::BorrowNoticed, EventReason::Recalled, blocks)
-        }
-        LendingChange::TakenByLender { lease, blocks } => of_lease(
-            EventId::BorrowRecalled,
-            EventReason::Recalled,
-            lease,
-            blocks,
-        ),
-        LendingChange::Returned {
-            lease,
-            blocks,
-            reason,
-        } => of_lease(
-            EventId::BorrowReturned,
-            reason_of_return(reason),
-            lease,
-            blocks,
-        ),
-        LendingChange::BorrowEnded { lease, reason } => {
-            let ended = PostedEvent::new(EventId::BorrowEnded, reason_of_borrow_end(reason));
-            ended.saying(ShownLease(lease))
+        LendingChange::Connected { .. } => (Id::PeerConnected, EventReason::Agreed),
+        LendingChange::Lost { reason } => (Id::PeerLost, reason_of_loss(reason)),
+        LendingChange::Incompatible { .. } => (Id::PeerIncompatible, EventReason::NoCommonVersion),
+        LendingChange::Shut { cause } => (Id::PeerShut, reason_of_shut(cause)),
+        LendingChange::Denied => (Id::PeerDenied, EventReason::Denied),
+        LendingChange::Leaving => (Id::PeerLeaving, EventReason::Leaving),
+        LendingChange::Granted { limit, .. } => (Id::LendGranted, reason_of_grant(limit)),
+        LendingChange::Refused { limit } => (Id::LendRefused, reason_of_limit(limit)),
+        LendingChange::RecallAsked { reason, .. } => (Id::LendNoticed, reason_of_recall(reason)),
+        LendingChange::Recalled { reason, .. } => (Id::LendRecalled, reason_of_recall(reason)),
+        LendingChange::Unclaimed { .. } => (Id::LendRecalled, EventReason::Unclaimed),
+        LendingChange::LoanEnded { reason, .. } => (Id::LendEnded, reason_of_loan_end(reason)),
+        LendingChange::Borrowed { limit, .. } => (Id::BorrowGranted, reason_of_grant(limit)),
+        LendingChange::BorrowRefused { limit } => (Id::BorrowRefused, reason_of_limit(limit)),
+        LendingChange::ReturnAsked { .. } => (Id::BorrowNoticed, EventReason::Recalled),
+        LendingChange::TakenByLender { .. } => (Id::BorrowRecalled, EventReason::Recalled),
+        LendingChange::Returned { reason, .. } => (Id::BorrowReturned, reason_of_return(reason)),
+        LendingChange::BorrowEnded { reason, .. } => {
+            (Id::BorrowEnded, reason_of_borrow_end(reason))
         }
     }
 }
 
-fn of_blocks(id: EventId, why: EventReason, blocks: u32) -> PostedEvent {
-    let bytes = Bytes(u64::from(blocks) * BLOCK_BYTES);
-    PostedEvent::new(id, why).of(EventAmount::Bytes(bytes))
+/// How many blocks a change is about, if it is about blocks.
+fn blocks_of(change: &LendingChange) -> Option<u32> {
+    match *change {
+        LendingChange::Granted { blocks, .. }
+        | LendingChange::RecallAsked { blocks, .. }
+        | LendingChange::Recalled { blocks, .. }
+        | LendingChange::Unclaimed { blocks, .. }
+        | LendingChange::LoanEnded { blocks, .. }
+        | LendingChange::Borrowed { blocks, .. }
+        | LendingChange::ReturnAsked { blocks }
+        | LendingChange::TakenByLender { blocks, .. }
+        | LendingChange::Returned { blocks, .. } => Some(blocks),
+        _ => None,
+    }
 }
 
-fn of_lease(id: EventId, why: EventReason, lease: LeaseId, blocks: u32) -> PostedEvent {
-    of_blocks(id, why, blocks).saying(ShownLease(lease))
+/// What a change says beside its reason and its amount.
+fn detail_of(change: &LendingChange) -> Option<String> {
+    match *change {
+        LendingChange::Connected { version } => Some(format!("version {}", version.0)),
+        LendingChange::Incompatible { ours, theirs } => Some(format!(
+            "this host speaks {}, and the peer speaks {}",
+            ShownVersions(ours),
+            ShownVersions(theirs)
+        )),
+        LendingChange::Granted { lease, .. }
+        | LendingChange::Recalled { lease, .. }
+        | LendingChange::Unclaimed { lease, .. }
+        | LendingChange::LoanEnded { lease, .. }
+        | LendingChange::Borrowed { lease, .. }
+        | LendingChange::TakenByLender { lease, .. }
+        | LendingChange::Returned { lease, .. }
+        | LendingChange::BorrowEnded { lease, .. } => Some(format!("lease {lease}")),
+        _ => None,
+    }
 }
 
 fn event_of_guard(backing: &str, change: GuardChange) -> PostedEvent {
@@ -183,15 +160,8 @@ fn event_of_guard(backing: &str, change: GuardChange) -> PostedEvent {
     ))
 }
 
-struct ShownLease(LeaseId);
-
-impl fmt::Display for ShownLease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lease {}", self.0)
-    }
-}
-
-struct ShownVersions(VersionRange);
+/// Versions of the protocol, in words.
+pub(super) struct ShownVersions(pub(super) VersionRange);
 
 impl fmt::Display for ShownVersions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -210,6 +180,7 @@ mod tests {
 
     use sublet_client::messages::{self, EventObject};
     use sublet_lend::control::{ControlError, GrantLimit, LeaseEnd, Version};
+    use sublet_lend::ids::LeaseId;
     use sublet_lend::node::{BorrowEnd, LinkLoss, LoanEnd, RecallReason, ReturnReason, ShutCause};
     use sublet_tls::peer::{NodeIdentity, PeerRefusal};
 

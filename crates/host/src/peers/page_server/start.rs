@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
 use sublet_frontends::tenancy::Clock;
-use sublet_lend::ids::SessionId;
+use sublet_lend::ids::{PeerId, SessionId};
 use sublet_store::{Store, TooManyWorkers};
 
 use super::directories::{AdmitConnections, FindLentBlocks};
 use super::inbox::{ThreadInbox, ThreadMessage};
 use super::page_service::PageService;
-use super::server_figures::{PageServerFigures, ServerCounters};
+use super::server_figures::{PageServerFigures, ServedPages, ServerCounters};
 use super::serving_budget::{CpuShare, ServingBudget, ServingRate};
 use super::serving_thread::{INBOX, ServingThread, SharedService};
 
@@ -126,6 +126,11 @@ impl PageServer {
     /// What the threads have done.
     pub fn figures(&self) -> PageServerFigures {
         self.counters.figures()
+    }
+
+    /// What the threads have done for one borrower.
+    pub fn served(&self, borrower: PeerId) -> ServedPages {
+        self.counters.of(borrower).figures()
     }
 }
 
