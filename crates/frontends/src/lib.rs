@@ -6,6 +6,7 @@
 pub mod backend;
 pub mod block_device;
 mod clock;
+pub mod far_pages;
 pub mod figures;
 pub mod listeners;
 pub mod memcached;

@@ -1,6 +1,6 @@
 //! The handle by which a frontend acts for one tenant. Frontends read the time and count only through it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use sublet_store::{EvictAheadScope, Pin, Store, TooManyWorkers, Worker};
 use sublet_types::{Nanos, Second, TenantId};
 
 use crate::clock::MonotonicClock;
+use crate::far_pages::{FarGets, FetchFarPages};
 
 /// The daemon's clock. It counts seconds since the store was made, and knows the Unix time of that moment.
 #[derive(Clone, Copy, Debug)]
@@ -293,6 +294,7 @@ pub struct StoreHandle {
     worker: Rc<Worker>,
     clock: Clock,
     ledger: Arc<Ledger>,
+    far: Option<Rc<RefCell<FarGets>>>,
 }
 
 impl StoreHandle {
@@ -306,7 +308,16 @@ impl StoreHandle {
             worker: Rc::new(store.worker()?),
             clock,
             ledger: Arc::clone(ledger),
+            far: None,
         })
+    }
+
+    /// The same handle. Gets of pages that lenders have wait for them.
+    pub fn with_far_pages(self, source: Box<dyn FetchFarPages>) -> StoreHandle {
+        StoreHandle {
+            far: Some(Rc::new(RefCell::new(FarGets::new(source)))),
+            ..self
+        }
     }
 
     /// Does the store's chores of one second. Returns whether there is more to do at once; see [`Worker::upkeep`].
@@ -326,6 +337,7 @@ impl StoreHandle {
             clock: self.clock,
             counters: self.ledger.open(tenant),
             ledger: Arc::clone(&self.ledger),
+            far: self.far.clone(),
             tenant,
             second: Cell::new(None),
         }
@@ -338,6 +350,7 @@ pub struct Tenancy {
     clock: Clock,
     counters: Arc<Counters>,
     ledger: Arc<Ledger>,
+    far: Option<Rc<RefCell<FarGets>>>,
     tenant: TenantId,
     /// The current second while a batch runs, because reading the clock costs as much as a lookup.
     second: Cell<Option<Second>>,
@@ -367,6 +380,11 @@ impl Tenancy {
     /// Returns the tenant for which this acts.
     pub fn tenant(&self) -> TenantId {
         self.tenant
+    }
+
+    /// The thread's gets that wait for lenders. `None` if gets of this thread do not wait for any.
+    pub(crate) fn far_gets(&self) -> Option<RefMut<'_, FarGets>> {
+        self.far.as_ref().map(|far| far.borrow_mut())
     }
 
     /// Returns the daemon's clock.

@@ -118,8 +118,13 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let mut tenants = TenantRegistry::open(&loaded, &live, &places, &backend, &events)?;
     let ring_listeners = tenants.open_rings(rings)?;
     let headroom = start_headroom(&loaded.config, &backend, &events)?;
-    let disks = Disks::open(&loaded, &backend, &events)?;
-    let lending = start_lending(&loaded.config, &backend, (peer_listeners, far), &events)?;
+    let disks = Disks::open(&loaded, &backend, borrowed(&loaded.config, &far), &events)?;
+    let lending = start_lending(
+        &loaded.config,
+        &backend,
+        (peer_listeners, far.clone()),
+        &events,
+    )?;
     let config = loaded.config.clone();
     warn_of_lost_changes(&loaded);
     warn_of_floors(&loaded.config);
@@ -134,7 +139,13 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let chores = Chores::start_with(&backend, instances(tenants.services()), each_second)?;
     let serving = serve::start(groups, config.daemon.threads, &backend, shutdown_trigger())?;
     let broken = Arc::new(|| shutdown_trigger()(StopMode::Now));
-    let ringing = rings::start(ring_listeners, config.daemon.threads, &backend, broken)?;
+    let ringing = rings::start(
+        ring_listeners,
+        config.daemon.threads,
+        &backend,
+        borrowed(&config, &far),
+        broken,
+    )?;
     let granted = GrantedResources {
         tcp: admin_listeners.tcp_address(),
         metrics: admin_listeners.metrics_address(),
@@ -303,7 +314,7 @@ fn backend(config: &Config) -> Result<Backend, ServeError> {
 
 /// Room for pages at lenders, if the host borrows.
 fn page_settings(config: &Config) -> PageSettings {
-    match config.peers.tls.is_some() && config.borrow.max > Bytes::ZERO {
+    match borrows(config) {
         true => PageSettings {
             far_blocks: config.borrow.blocks_max(),
             outbox_pages: config.borrow.outbox_pages(),
@@ -311,6 +322,16 @@ fn page_settings(config: &Config) -> PageSettings {
         },
         false => PageSettings::default(),
     }
+}
+
+/// Returns whether the host may borrow.
+fn borrows(config: &Config) -> bool {
+    config.peers.tls.is_some() && config.borrow.max > Bytes::ZERO
+}
+
+/// What the host has of lenders, for those who use it.
+fn borrowed(config: &Config, far: &FarMemory) -> Option<FarMemory> {
+    borrows(config).then(|| far.clone())
 }
 
 /// The most that the arena can ever hold: the ceiling, or all memory of the host.

@@ -64,7 +64,7 @@ fn a_swapping_guest_allocates_nothing() {
     let socket = folder.path().join("swap.sock");
     let backend = backend();
     let loaded = config_of(folder.path(), &socket);
-    let disks = Disks::open(&loaded, &backend, &Events::default()).expect("it opens");
+    let disks = Disks::open(&loaded, &backend, None, &Events::default()).expect("it opens");
     let mut guest = Guest::of(&socket);
     (0..PAGES).for_each(|page| guest.write(page));
     let kinds: [AllocationCase; 9] = [

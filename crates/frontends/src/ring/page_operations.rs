@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use sublet_client::ring::{GetOutcome, Key, PutOutcome, Refusal};
-use sublet_store::{CreatePoolError, PageKey, PutRefused, Removal, Spill, UnwrittenPage};
+use sublet_store::{
+    CreatePoolError, GetOutcome as StoreGet, PageKey, PutRefused, Removal, Spill, UnwrittenPage,
+};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use crate::tenancy::{StoreHandle, Tenancy};
@@ -127,7 +129,6 @@ impl PageOperations for Tenancy {
         });
     }
 
-    /// A ring does not wait for a lender. A page that a lender has counts as gone from now on.
     fn get_pages(
         &self,
         keys: &[PageKey],
@@ -135,15 +136,35 @@ impl PageOperations for Tenancy {
         mut on_outcome: impl FnMut(usize, GetOutcome),
     ) {
         let (worker, tenant, now) = self.worker_tenant_now();
-        let mut away = Vec::new();
-        worker.get_pages(tenant, keys, now, &mut visit, |n, got| match got {
-            sublet_store::GetOutcome::Away(ticket) => away.push((n, ticket)),
-            got => on_outcome(n, outcome_of_get(got)),
+        let mut far = self.far_gets();
+        far.iter_mut().for_each(|far| far.clear());
+        let mut given_up = Vec::new();
+        worker.get_pages(tenant, keys, now, &mut visit, |n, got| {
+            let StoreGet::Away(ticket) = got else {
+                return on_outcome(n, outcome_of_get(got));
+            };
+            let waits = far.as_mut().is_some_and(|far| far.push(n, ticket));
+            if !waits {
+                given_up.push((n, ticket));
+            }
         });
-        for (n, ticket) in away {
+        // Nobody waits for these, so they count as gone from now on.
+        for (n, ticket) in given_up {
             let got = worker.gone(tenant, keys[n], &ticket, now, |page| visit(n, page));
             on_outcome(n, outcome_of_get(got));
         }
+        let Some(far) = far.as_mut().filter(|far| !far.is_empty()) else {
+            return;
+        };
+        worker.wait_unpinned(|| far.fetch());
+        far.take(|n, ticket, page| {
+            let visit = |page: &[u8]| visit(n, page);
+            let got = match page {
+                Some(page) => worker.arrived(tenant, keys[n], ticket, page, now, visit),
+                None => worker.gone(tenant, keys[n], ticket, now, visit),
+            };
+            on_outcome(n, outcome_of_get(got));
+        });
     }
 
     fn flush_page(&self, key: Key) {
@@ -166,13 +187,13 @@ pub(super) fn page_key(key: Key) -> PageKey {
     }
 }
 
-/// The outcome for the client. A page that moved to a lender just now is a miss, for the ring does not wait for it.
-fn outcome_of_get(got: sublet_store::GetOutcome) -> GetOutcome {
+/// The outcome for the client. A page that moved to a lender just now is a miss, for a get waits for one lender only.
+fn outcome_of_get(got: StoreGet) -> GetOutcome {
     match got {
-        sublet_store::GetOutcome::Hit => GetOutcome::Hit,
-        sublet_store::GetOutcome::Miss | sublet_store::GetOutcome::Away(_) => GetOutcome::Miss,
-        sublet_store::GetOutcome::NoPool => GetOutcome::Refused(Refusal::PoolEnded),
-        sublet_store::GetOutcome::Failed => GetOutcome::Refused(Refusal::Failed),
+        StoreGet::Hit => GetOutcome::Hit,
+        StoreGet::Miss | StoreGet::Away(_) => GetOutcome::Miss,
+        StoreGet::NoPool => GetOutcome::Refused(Refusal::PoolEnded),
+        StoreGet::Failed => GetOutcome::Refused(Refusal::Failed),
     }
 }
 

@@ -103,10 +103,16 @@ impl BackedDisk {
     /// Returns whether a window is in memory, judged by its ends. Windows come and go together, and waking the disk's
     /// thread costs more than a read of one from memory.
     fn is_probably_resident(&self, tenancy: &Tenancy, window: &Range<u64>) -> bool {
-        self.has_page(tenancy, window.start) && self.has_page(tenancy, window.end - 1)
+        self.has_page_here(tenancy, window.start) && self.has_page_here(tenancy, window.end - 1)
     }
 
-    /// Returns whether a page is in memory.
+    /// Returns whether a page is in memory of this host.
+    pub(super) fn has_page_here(&self, tenancy: &Tenancy, page: u64) -> bool {
+        let (worker, tenant, now) = tenancy.worker_tenant_now();
+        worker.has_page_here(tenant, key(self.pool, page), now)
+    }
+
+    /// Returns whether a page is in memory, here or at a lender.
     pub(super) fn has_page(&self, tenancy: &Tenancy, page: u64) -> bool {
         let (worker, tenant, now) = tenancy.worker_tenant_now();
         worker.has_page(tenant, key(self.pool, page), now)

@@ -42,6 +42,8 @@ figures! {
     written_bytes,
     /// Pages that clients found in memory.
     hits,
+    /// Pages that came from lenders.
+    far_hits,
     /// Pages that had to be read from the backing.
     misses,
     /// Pages that were read ahead.

@@ -38,7 +38,7 @@ impl DiskHandle {
 
     fn has_all(&self, cover: &PageSpan) -> bool {
         let mut pages = cover.pages.clone();
-        pages.all(|page| self.disk.has_page(&self.tenancy, page))
+        pages.all(|page| self.disk.has_page_here(&self.tenancy, page))
     }
 
     /// Records a read that memory answered. Pages that came for one read only leave now.

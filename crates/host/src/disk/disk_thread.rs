@@ -19,6 +19,7 @@ use super::backed_disk::BackedDisk;
 use super::disk_figures::DiskTally;
 use super::disk_queue::{DiskJob, ReadAheadRoom};
 use super::engine::IoEngine;
+use super::far_reads::FarReads;
 use super::range_locks::RangeLocks;
 use super::reply::DiskReply;
 use super::scratch_buffers::ScratchBuffers;
@@ -38,6 +39,8 @@ pub(super) struct DiskThread {
     pub(super) tenancy: Tenancy,
     pub(super) tally: Arc<DiskTally>,
     pub(super) scratch: ScratchBuffers,
+    /// Pages at lenders. `None` if the host borrows nothing.
+    pub(super) far: Option<FarReads>,
     idle: RefCell<Vec<Waker>>,
     at_work: Cell<usize>,
     /// Tasks that read ahead now.
@@ -50,6 +53,7 @@ impl DiskThread {
         disk: Arc<BackedDisk>,
         store_handle: &StoreHandle,
         engine: IoEngine,
+        far: Option<FarReads>,
     ) -> Rc<DiskThread> {
         Rc::new(DiskThread {
             engine,
@@ -57,6 +61,7 @@ impl DiskThread {
             tenancy: store_handle.open(disk.tenant),
             tally: disk.tallies.open(),
             scratch: ScratchBuffers::default(),
+            far,
             idle: RefCell::new(Vec::with_capacity(TASKS)),
             at_work: Cell::new(0),
             ahead: Cell::new(0),
@@ -71,11 +76,22 @@ impl DiskThread {
         while self.at_work.get() > 0 {
             pool.run_until_stalled();
             let longest = self.engine.poll()?;
+            let far = self.far.as_ref().and_then(FarReads::poll);
+            let longest = longest.into_iter().chain(far).min();
             if !self.wake_tasks() && longest != Some(Duration::ZERO) && self.at_work.get() > 0 {
-                self.disk.wakeup.wait(longest)?;
+                self.wait(longest)?;
             }
         }
         Ok(())
+    }
+
+    /// Waits until somebody wakes the thread or a lender sends something, or at most `longest`.
+    fn wait(&self, longest: Option<Duration>) -> io::Result<()> {
+        let wakeup = &self.disk.wakeup;
+        match &self.far {
+            Some(far) => far.with_sockets(|sockets| wakeup.wait_beside(sockets, longest)),
+            None => wakeup.wait(longest),
+        }
     }
 
     /// Starts every task.

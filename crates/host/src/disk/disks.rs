@@ -20,6 +20,7 @@ use crate::config::{DiskChange, LoadedConfig};
 use crate::credential_report::CredentialReport;
 use crate::memory_lock;
 use crate::observe::events::{EventId, EventReason, EventSubject, Events, PostedEvent};
+use crate::peers::far_memory::FarMemory;
 
 /// A disk of the config that cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +59,7 @@ struct NamedDisk {
 }
 
 impl Disks {
-    /// Opens the disks that a config and live changes name.
+    /// Opens the disks that a config and live changes name. Their pages go to `far` if the host borrows.
     ///
     /// A disk that was added live stays closed if it cannot be opened any more, and an event says so. The same holds
     /// for a disk that looks like an image of another format.
@@ -69,6 +70,7 @@ impl Disks {
     pub fn open(
         loaded: &LoadedConfig,
         backend: &Backend,
+        far: Option<FarMemory>,
         events: &Events,
     ) -> Result<Disks, DiskStartError> {
         let config = &loaded.config;
@@ -81,6 +83,7 @@ impl Disks {
             keeper: config.admin.socket.with_extension("stage"),
             threads: config.daemon.threads,
             silence_max: SILENCE_MAX,
+            far,
             events: events.clone(),
         };
         let disks = Disks {

@@ -27,9 +27,29 @@ impl EventFd {
 
     /// Waits until it is notified, or at most `longest`.
     pub(super) fn wait(&self, longest: Option<Duration>) -> io::Result<()> {
+        self.wait_beside(&mut std::iter::empty(), longest)
+    }
+
+    /// Waits until it is notified or one of the others is ready, or at most `longest`.
+    pub(super) fn wait_beside(
+        &self,
+        others: &mut dyn Iterator<Item = (BorrowedFd<'_>, PollFlags)>,
+        longest: Option<Duration>,
+    ) -> io::Result<()> {
         let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
-        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        match poll(&mut fds, longest.as_ref()) {
+        let own = PollFd::new(&self.0, PollFlags::IN);
+        let mut others = others.map(|(fd, events)| PollFd::from_borrowed_fd(fd, events));
+        let polled = match (others.next(), others.next()) {
+            (None, _) => poll(&mut [own], longest.as_ref()),
+            // A disk with one lender allocates nothing.
+            (Some(first), None) => poll(&mut [own, first], longest.as_ref()),
+            (Some(first), Some(second)) => {
+                let mut all = vec![own, first, second];
+                all.extend(others);
+                poll(&mut all, longest.as_ref())
+            }
+        };
+        match polled {
             Ok(_) | Err(Errno::INTR) => {}
             // The kernel has no memory for it at this moment.
             Err(Errno::NOMEM | Errno::AGAIN) => std::thread::sleep(LACK_PAUSE),

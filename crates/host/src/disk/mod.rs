@@ -21,6 +21,8 @@ mod endpoints;
 mod engine;
 mod error;
 mod event_fd;
+mod far_pages;
+mod far_reads;
 mod hole_map;
 mod images;
 mod kept_stage;

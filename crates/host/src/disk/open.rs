@@ -25,11 +25,13 @@ use super::disk_thread::DiskThread;
 use super::engine::IoEngine;
 use super::error::DiskError;
 use super::event_fd::EventFd;
+use super::far_reads::{FarReads, MISS_EXPECTED};
 use super::hole_map::HoleMap;
 use super::read_tracker::ReadTracker;
 use super::stage::Stage;
 use super::swap::Swap;
 use crate::observe::events::Events;
+use crate::peers::far_memory::FarMemory;
 use crate::retry::retry_for_killed_daemon;
 
 /// What is known of a disk before it is opened.
@@ -72,6 +74,8 @@ pub(super) struct DiskOpenOptions<'a> {
     /// there.
     pub(super) mark: Option<u64>,
     pub(super) history: DiskHistory,
+    /// What the host has of lenders, if it borrows.
+    pub(super) far: Option<FarMemory>,
     /// Receives the disk's events.
     pub(super) events: &'a Events,
 }
@@ -113,7 +117,7 @@ impl RunningDisk {
         let store = Arc::clone(&opening.backend.store);
         let events = DiskEvents::of(&settings, opening.events);
         let make = move || assemble(backing, settings, tenant, stage, &store, events);
-        spawn_thread(opening.backend.clone(), make)
+        spawn_thread(opening.backend.clone(), opening.far.clone(), make)
     }
 
     /// Answers what was asked, writes what is staged, and ends. Nobody may ask after this call.
@@ -352,11 +356,12 @@ pub(super) fn remove_unused_backing(path: &Path) {
 /// Starts the disk's thread, which makes everything that belongs to it.
 fn spawn_thread(
     backend: Backend,
+    far: Option<FarMemory>,
     make: impl FnOnce() -> Result<BackedDisk, DiskError> + Send + 'static,
 ) -> Result<RunningDisk, DiskError> {
     let (ready, made) = mpsc::channel();
     let body = move || {
-        let (store_handle, thread) = match build_thread(&backend, make) {
+        let (store_handle, thread) = match build_thread(&backend, far, make) {
             Ok(begun) => begun,
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -384,6 +389,7 @@ fn spawn_thread(
 /// Makes a disk and what its thread works with, on this thread. Nothing stays of a disk that cannot begin.
 fn build_thread(
     backend: &Backend,
+    far: Option<FarMemory>,
     make: impl FnOnce() -> Result<BackedDisk, DiskError>,
 ) -> Result<(StoreHandle, Rc<DiskThread>), DiskError> {
     let Backend {
@@ -396,7 +402,10 @@ fn build_thread(
     let disk = Arc::new(make()?);
     match IoEngine::start(&disk.wakeup, disk.slow, disk.settings.name.as_str()) {
         Ok(engine) => {
-            let thread = DiskThread::new(disk, &store_handle, engine);
+            let name = disk.settings.name.as_str();
+            let fetcher = far.map(|far| far.fetcher(name, expected_miss(&disk)));
+            let far = fetcher.map(FarReads::new);
+            let thread = DiskThread::new(disk, &store_handle, engine, far);
             Ok((store_handle, thread))
         }
         Err(error) => {
@@ -404,6 +413,11 @@ fn build_thread(
             Err(DiskError::System(error))
         }
     }
+}
+
+/// What a read of the backing is expected to take, before any was measured.
+fn expected_miss(disk: &BackedDisk) -> Duration {
+    disk.slow.map_or(MISS_EXPECTED, |slow| slow.latency)
 }
 
 /// Ends a disk's pool and drops its pages.

@@ -29,6 +29,7 @@ use super::swap::Swap;
 use super::watch::{DiskNotes, DiskWatch};
 use crate::config::StateFolderClaim;
 use crate::observe::events::Events;
+use crate::peers::far_memory::FarMemory;
 use crate::stuck;
 
 /// What all disks share.
@@ -44,6 +45,8 @@ pub(super) struct DiskEnvironment {
     pub(super) threads: usize,
     /// How long a backing may do nothing at all. After that, a disk that is to go stays.
     pub(super) silence_max: Duration,
+    /// What the host has of lenders, if it borrows.
+    pub(super) far: Option<FarMemory>,
     /// Receives the events of disks.
     pub(super) events: Events,
 }
@@ -136,6 +139,7 @@ impl OpenDisks {
                 may_make: self.may_make(&settings, history),
                 mark: self.mark_before(&settings, history),
                 history,
+                far: self.environment.far.clone(),
                 events: &self.environment.events,
             },
         )

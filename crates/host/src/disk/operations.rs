@@ -12,6 +12,7 @@ use sublet_types::PAGE_BYTES;
 use super::backed_disk::BackingOperation;
 use super::disk_thread::DiskThread;
 use super::engine::{IoPriority, RetryState};
+use super::far_pages::FarRun;
 use super::page_span::{PAGE, PageSpan, by_object, key};
 use super::read_tracker::ReadAheadRange;
 use super::reply::DiskReply;
@@ -35,6 +36,14 @@ const ZERO_PAGE: [u8; PAGE] = [0; PAGE];
 
 /// The most extents in one answer.
 const EXTENTS_MAX: usize = 128;
+
+/// Pages that this host's memory lacks.
+enum MissingRun {
+    /// Lenders may have them.
+    Far(Range<u64>),
+    /// The backing has them.
+    Backing(Range<u64>),
+}
 
 impl DiskThread {
     pub(super) async fn read(&self, at: u64, buffer: Buffer) -> DiskReply {
@@ -82,8 +91,8 @@ impl DiskThread {
     ) -> (io::Result<()>, Buffer) {
         let (mut page, mut retry) = (cover.pages.start, RetryState::default());
         while page < cover.pages.end {
-            let run = match self.next_run(cover, page, &mut room) {
-                Ok(Some(run)) => run,
+            let next = match self.next_run(cover, page, &mut room) {
+                Ok(Some(next)) => next,
                 Ok(None) => break,
                 Err(error) if self.engine.should_retry(&mut retry, &error).await => continue,
                 Err(error) => {
@@ -91,24 +100,52 @@ impl DiskThread {
                     return (Err(error), room);
                 }
             };
-            let part = cover.page_bytes(run.start).start..cover.page_bytes(run.end - 1).end;
-            let at = run.start * PAGE_BYTES;
-            let (result, back) = self.read_backing(at, room, part).await;
-            room = back;
-            if let Err(error) = result {
-                self.disk.report_failure(BackingOperation::Read, &error);
-                return (Err(error), room);
+            let (backing, far, end) = match next {
+                MissingRun::Backing(run) => (Some(run.clone()), None, run.end),
+                MissingRun::Far(run) => {
+                    let far = self.read_far(cover, run.clone(), &mut room).await;
+                    (None, Some(far), run.end)
+                }
+            };
+            let left = far.iter().flat_map(FarRun::missing_runs);
+            for run in backing.into_iter().chain(left) {
+                self.tally.misses.add(run.end - run.start);
+                let position = position + (run.start - cover.pages.start);
+                let (result, back) = self.read_run(cover, &run, room, position).await;
+                room = back;
+                if let Err(error) = result {
+                    return (Err(error), room);
+                }
             }
-            self.disk.report_recovery(BackingOperation::Read);
-            self.admit_read(
-                cover,
-                &run,
-                &room,
-                position + (run.start - cover.pages.start),
-            );
-            page = run.end;
+            self.release_far_run(far);
+            page = end;
         }
         (Ok(()), room)
+    }
+
+    /// Reads a run of pages from the backing, and keeps what the disk keeps of such.
+    async fn read_run(
+        &self,
+        cover: &PageSpan,
+        run: &Range<u64>,
+        room: Buffer,
+        position: u64,
+    ) -> (io::Result<()>, Buffer) {
+        let part = cover.page_bytes(run.start).start..cover.page_bytes(run.end - 1).end;
+        let began = Instant::now();
+        let read = self.read_backing(run.start * PAGE_BYTES, room, part);
+        let (result, room) = read.await;
+        match &result {
+            Ok(()) => {
+                self.disk.report_recovery(BackingOperation::Read);
+                self.admit_read(cover, run, &room, position);
+                if let Some(far) = &self.far {
+                    far.missed(began.elapsed());
+                }
+            }
+            Err(error) => self.disk.report_failure(BackingOperation::Read, error),
+        }
+        (result, room)
     }
 
     /// Copies pages from memory, and returns which pages to read next. A page that is staged and cannot be read is an
@@ -118,7 +155,7 @@ impl DiskThread {
         cover: &PageSpan,
         from: u64,
         room: &mut Buffer,
-    ) -> io::Result<Option<Range<u64>>> {
+    ) -> io::Result<Option<MissingRun>> {
         let end = cover.pages.end;
         let mut first = from;
         loop {
@@ -136,11 +173,12 @@ impl DiskThread {
         if first == end {
             return Ok(None);
         }
+        if let Some(run) = self.far_run(first, end) {
+            return Ok(Some(MissingRun::Far(run)));
+        }
         let most = end.min(first + RUN_MAX);
         let next = (first + 1..most).find(|page| self.has_page(*page));
-        let run = first..next.unwrap_or(most);
-        self.tally.misses.add(run.end - run.start);
-        Ok(Some(run))
+        Ok(Some(MissingRun::Backing(first..next.unwrap_or(most))))
     }
 
     fn has_page(&self, page: u64) -> bool {
@@ -502,23 +540,33 @@ impl DiskThread {
             return;
         }
         let from = pages.start;
+        let is_elsewhere = |page: &u64| !self.disk.has_page_here(&self.tenancy, *page);
+        let Some(elsewhere) = ends(pages, is_elsewhere) else {
+            return;
+        };
+        let Some(_held) = self.ranges.try_lock(elsewhere.clone()) else {
+            return;
+        };
         let missing = |page: &u64| !self.has_page(*page);
-        let (first, last) = (pages.clone().find(missing), pages.rev().find(missing));
-        let Some((first, last)) = first.zip(last) else {
+        let position = position + (elsewhere.start - from);
+        let reading = &self.disk.reading;
+        let stays = reading.admits(elsewhere.clone(), position, ReadCause::ReadAhead);
+        if stays {
+            self.bring_home_ahead(elsewhere.clone()).await;
+        }
+        let Some(pages) = ends(elsewhere, missing) else {
             return;
         };
-        let Some(_held) = self.ranges.try_lock(first..last + 1) else {
-            return;
-        };
-        let cover = PageSpan::of(first * PAGE_BYTES, (last + 1 - first) as usize * PAGE);
+        let bytes = (pages.end - pages.start) as usize * PAGE;
+        let cover = PageSpan::of(pages.start * PAGE_BYTES, bytes);
         let room = Buffer::zeroed(cover.bytes());
         let part = 0..room.len();
-        let (read, room) = self.read_backing(first * PAGE_BYTES, room, part).await;
-        let position = position + (first - from);
-        let reading = &self.disk.reading;
-        if read.is_ok() && reading.admits(cover.pages.clone(), position, ReadCause::ReadAhead) {
+        let (read, room) = self
+            .read_backing(pages.start * PAGE_BYTES, room, part)
+            .await;
+        if read.is_ok() && stays {
             self.tally.read_ahead.add(cover.count());
-            for page in cover.pages.clone().filter(missing) {
+            for page in pages.filter(missing) {
                 self.put(page, &room[cover.page_bytes(page)]);
             }
         }
@@ -564,4 +612,11 @@ impl DiskThread {
             extents,
         }
     }
+}
+
+/// The pages from the first to the last of which something holds. `None` if it holds of none.
+fn ends(mut pages: Range<u64>, holds: impl Fn(&u64) -> bool) -> Option<Range<u64>> {
+    let first = pages.find(&holds)?;
+    let last = pages.rev().find(&holds).unwrap_or(first);
+    Some(first..last + 1)
 }

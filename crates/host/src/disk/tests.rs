@@ -141,6 +141,7 @@ impl Rig {
             may_make: history == DiskHistory::Written,
             mark: None,
             history,
+            far: None,
             events: &Events::default(),
         };
         RunningDisk::start(&self.settings, &opening)

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sublet_lend::guard::GuardPolicy;
+use sublet_frontends::far_pages::{FarPagesFactory, FetchFarPages};
+use sublet_lend::guard::{GuardPolicy, RING_MISS};
+use sublet_store::AwayTicket;
 
 use super::lease_routes::LeaseRoutes;
-use super::page_fetcher::{FetchLedger, FetcherSettings, PageFetcher};
+use super::page_fetcher::{FetchId, FetchLedger, FetchOutcome, FetcherSettings, PageFetcher};
 
 /// Memory of lenders: the routes to its pages, and what was fetched of it. A host that does not borrow has none.
 #[derive(Clone, Debug)]
@@ -44,5 +46,40 @@ impl FarMemory {
             backing: backing.into(),
         };
         PageFetcher::new(Arc::clone(&self.routes), Arc::clone(&self.ledger), settings)
+    }
+
+    /// What makes a fetcher for each thread that serves rings. What a miss costs a ring's client is not known.
+    pub fn for_rings(self) -> FarPagesFactory {
+        Arc::new(move || {
+            Box::new(RingFetches {
+                fetcher: self.fetcher("rings", RING_MISS),
+                batch: None,
+            })
+        })
+    }
+}
+
+/// The fetcher of a thread that serves rings.
+struct RingFetches {
+    fetcher: PageFetcher,
+    batch: Option<FetchId>,
+}
+
+impl FetchFarPages for RingFetches {
+    fn fetch(&mut self, tickets: &[AwayTicket]) {
+        self.batch = self.fetcher.begin(tickets);
+        if let Some(batch) = self.batch {
+            self.fetcher.wait(batch);
+        }
+    }
+
+    fn take(&mut self, visit: &mut dyn FnMut(usize, Option<&[u8]>)) {
+        let batch = self.batch.take();
+        let batch = batch.expect("the fetch before took the only place");
+        self.fetcher.take(batch, |n, outcome| match outcome {
+            FetchOutcome::Page(page) => visit(n, Some(page)),
+            // A ring has no backing. It may not see the page later, when the lender is quick again.
+            FetchOutcome::Gone(_) | FetchOutcome::NotAsked => visit(n, None),
+        });
     }
 }

@@ -14,6 +14,7 @@ use sublet_frontends::ring::{Settings, SpillFactory};
 use sublet_types::{Pages, TenantId, TenantName};
 
 use crate::config::{ListenAddress, TenantConfig};
+use crate::peers::far_memory::FarMemory;
 use crate::spill::SpillFolder;
 use crate::stuck::{self, SocketHolder};
 
@@ -101,11 +102,16 @@ pub(crate) fn start(
     listeners: Vec<GroupListener>,
     threads: usize,
     backend: &Backend,
+    far: Option<FarMemory>,
     failed: Arc<serve::OnFailure>,
 ) -> Result<Option<RingService>, RingsError> {
     match listeners.is_empty() {
         true => Ok(None),
-        false => Ok(Some(serve::start(listeners, threads, backend, failed)?)),
+        false => {
+            let far = far.map(FarMemory::for_rings);
+            let started = serve::start(listeners, threads, backend, far, failed)?;
+            Ok(Some(started))
+        }
     }
 }
 

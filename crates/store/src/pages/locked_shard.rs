@@ -57,6 +57,17 @@ impl LockedShard<'_> {
         }
     }
 
+    /// Returns whether the page is there, and no lender is to be asked for it.
+    pub(super) fn is_here(&self) -> bool {
+        let at = self.shard.find(&self.pages.frames, self.object, self.key);
+        match at {
+            Some(Whereabouts::There(frame)) => {
+                self.is_far_valid(frame) && !self.is_at_lender(frame)
+            }
+            _ => self.is_there(),
+        }
+    }
+
     /// Returns whether the page is on disk only.
     pub(super) fn is_on_disk(&self) -> bool {
         let may_be = self.pool.kind() == PageKind::Persistent;

@@ -251,6 +251,12 @@ impl<'a> PageAccess<'a> {
         open.is_some_and(|open| open.is_there())
     }
 
+    /// Returns whether a get would find a page without asking a lender.
+    pub(crate) fn has_here(&self, key: PageKey) -> bool {
+        let open = self.lock_page(key.pool, key.object, key.index);
+        open.is_some_and(|open| open.is_here())
+    }
+
     /// Flushes a page. It succeeds even if there was none. Returns whether the pool exists.
     pub(crate) fn flush_page(&self, key: PageKey) -> bool {
         let open = self.lock_page(key.pool, key.object, key.index);

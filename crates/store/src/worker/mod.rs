@@ -77,6 +77,15 @@ impl Worker {
         Pin::new(self)
     }
 
+    /// Waits for something. A pin that the caller holds keeps no block from its next use meanwhile, unless the caller is
+    /// looking at one.
+    pub fn wait_unpinned(&self, wait: impl FnOnce()) {
+        match self.keeps_its_pin() {
+            true => wait(),
+            false => self.run_without_pin(wait),
+        }
+    }
+
     pub(crate) fn moment(&self, now: Second) -> Moment {
         Moment {
             now,
@@ -112,11 +121,11 @@ impl Worker {
     /// caller is looking at items.
     pub(crate) fn unpinned(&self, wait: impl FnOnce()) {
         if !self.keeps_its_pin() {
-            self.wait_unpinned(wait);
+            self.run_without_pin(wait);
         }
     }
 
-    fn wait_unpinned(&self, wait: impl FnOnce()) {
+    fn run_without_pin(&self, wait: impl FnOnce()) {
         let epochs = self.store.arena.epochs();
         epochs.unpin(&self.slot);
         wait();
@@ -140,7 +149,7 @@ impl PinnedThread for Worker {
     fn try_unpinned(&self, wait: &mut dyn FnMut()) -> bool {
         let lets_go = !self.keeps_its_pin();
         if lets_go {
-            self.wait_unpinned(wait);
+            self.run_without_pin(wait);
         }
         lets_go
     }

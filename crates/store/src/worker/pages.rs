@@ -216,6 +216,11 @@ impl Worker {
         self.with_page_access(tenant, now, |access| access.has(key)) == Some(true)
     }
 
+    /// Returns whether a get would find a page without asking a lender. It does not count as a use.
+    pub fn has_page_here(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
+        self.with_page_access(tenant, now, |access| access.has_here(key)) == Some(true)
+    }
+
     /// Puts `count` pages of an object, from `key` on, which is cheaper than as many single puts.
     ///
     /// `fill` writes the nth page if it is stored. `report` gets each outcome. Neither may wait for anything.

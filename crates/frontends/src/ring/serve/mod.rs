@@ -16,6 +16,7 @@ use self::worker::{Message, Worker};
 use super::page_operations::TenancyFactory;
 use crate::backend::Backend;
 use crate::clock::MonotonicClock;
+use crate::far_pages::FarPagesFactory;
 use crate::listeners::{self, Acceptor, AcceptorHandle, Endpoint};
 pub use crate::listeners::{ListenError, Listener};
 pub use crate::serving::{OnFailure, StartError};
@@ -55,7 +56,7 @@ impl RingService {
     }
 }
 
-/// Serves all listeners with `threads` worker threads.
+/// Serves all listeners with `threads` worker threads. Each fetches pages of lenders by what `far` makes.
 ///
 /// # Errors
 ///
@@ -64,6 +65,7 @@ pub fn start(
     listeners: Vec<GroupListener>,
     threads: usize,
     backend: &Backend,
+    far: Option<FarPagesFactory>,
     failed: Arc<OnFailure>,
 ) -> Result<RingService, StartError> {
     let (backend, deadline_clock) = (backend.clone(), backend.clock.monotonic());
@@ -74,7 +76,11 @@ pub fn start(
             ledger,
             ..
         } = &backend;
-        Ok(StoreHandle::new(store, *clock, ledger)?)
+        let store_handle = StoreHandle::new(store, *clock, ledger)?;
+        Ok(match &far {
+            Some(far) => store_handle.with_far_pages(far()),
+            None => store_handle,
+        })
     };
     start_with(listeners, threads, open_store, &deadline_clock, failed)
 }

@@ -49,7 +49,7 @@ impl Node {
             ledger: Arc::new(Ledger::default()),
         };
         let failed = Arc::new(|| panic!("serving failed"));
-        let running = start(vec![(group, listener)], 1, &backend, failed);
+        let running = start(vec![(group, listener)], 1, &backend, None, failed);
         Node {
             folder,
             store,

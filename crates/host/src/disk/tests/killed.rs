@@ -220,7 +220,7 @@ impl DaemonRun {
         std::mem::forget(disk.swap.as_ref().expect("swap").request_drain());
         let store_handle = StoreHandle::new(store, *clock, ledger).expect("a worker");
         let engine = IoEngine::of(Box::new(ReorderingExecutor(Rc::clone(&host.sea))), None);
-        let thread = DiskThread::new(Arc::clone(&disk), &store_handle, engine);
+        let thread = DiskThread::new(Arc::clone(&disk), &store_handle, engine, None);
         let tasks = LocalPool::new();
         thread.spawn_tasks(&tasks.spawner()).expect("tasks");
         let (asked, answers) = channel();

@@ -11,6 +11,7 @@ fn a_disk_of_which_a_newer_release_noted_something_is_not_opened() {
     let notes = folder.path().join("disks");
     std::fs::create_dir(&notes).expect("made");
     let environment = DiskEnvironment {
+        far: None,
         state: StateFolderClaim::for_folder(Some(folder.path().to_owned())),
         dirty_max: Bytes::mib(1),
         keeper: folder.path().join("keeper"),

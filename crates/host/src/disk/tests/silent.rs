@@ -15,6 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn open_disks(folder: &Path) -> OpenDisks {
     let environment = DiskEnvironment {
+        far: None,
         state: StateFolderClaim::default(),
         dirty_max: Bytes::mib(1),
         keeper: folder.join("stage"),

@@ -90,7 +90,7 @@ impl PageFetcher {
             let before = nth * FETCH_PAGES_MAX;
             match self.begin(part) {
                 Some(batch) => {
-                    self.await_answers(batch);
+                    self.wait(batch);
                     self.take(batch, |n, outcome| answer(before + n, outcome));
                 }
                 None => (0..part.len()).for_each(|n| answer(before + n, FetchOutcome::NotAsked)),
@@ -125,6 +125,26 @@ impl PageFetcher {
     /// Returns whether what became of each page of a batch is known.
     pub fn is_settled(&self, batch: FetchId) -> bool {
         self.batches[batch.0].is_settled()
+    }
+
+    /// Waits until what became of each page of a batch is known. That lasts no longer than the guards allow.
+    pub fn wait(&mut self, batch: FetchId) {
+        let mut pace = std::mem::take(&mut self.pace);
+        while !self.is_settled(batch) {
+            let waited = pace.wait(|mode| {
+                if mode == PollMode::Blocking {
+                    self.sleep()?;
+                }
+                Ok::<PollOutcome, io::Error>(self.exchange())
+            });
+            if waited.is_err() {
+                for at in 0..self.lenders.len() {
+                    self.end_awaited(at, FetchOutcome::Gone(GoneCause::Unreachable));
+                }
+            }
+            self.expire(Instant::now());
+        }
+        self.pace = pace;
     }
 
     /// Says what became of each page of a batch that is settled, and ends it. Pages that are still awaited count as
@@ -221,26 +241,6 @@ impl PageFetcher {
         let lender = AskedLender::new(Arc::clone(session), guard, tally);
         self.lenders.push(lender);
         self.lenders.len() - 1
-    }
-
-    /// Waits until each read of a batch is answered or late.
-    fn await_answers(&mut self, batch: FetchId) {
-        let mut pace = std::mem::take(&mut self.pace);
-        while !self.is_settled(batch) {
-            let waited = pace.wait(|mode| {
-                if mode == PollMode::Blocking {
-                    self.sleep()?;
-                }
-                Ok::<PollOutcome, io::Error>(self.exchange())
-            });
-            if waited.is_err() {
-                for at in 0..self.lenders.len() {
-                    self.end_awaited(at, FetchOutcome::Gone(GoneCause::Unreachable));
-                }
-            }
-            self.expire(Instant::now());
-        }
-        self.pace = pace;
     }
 
     fn reads(&self) -> impl Iterator<Item = &PendingRead> {

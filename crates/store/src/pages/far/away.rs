@@ -15,6 +15,11 @@ impl LockedShard<'_> {
         self.pages.far.blocks.of(frame).is_of(self.owner.id)
     }
 
+    /// Returns whether a lender has the page of a far frame. Otherwise it is still in the outbox.
+    pub(in crate::pages) fn is_at_lender(&self, frame: FarFrame) -> bool {
+        self.pages.frames.far().state(frame) != FarState::Outbound
+    }
+
     /// Gets a page from far memory: from the outbox if it is on its way, else by a ticket.
     pub(in crate::pages) fn get_far(
         &mut self,

@@ -1,0 +1,189 @@
+//! What a disk's tasks do with pages that lenders have, while they hold these pages.
+
+use std::ops::Range;
+
+use sublet_store::{AwayTicket, GetOutcome, PageKey};
+
+use super::disk_thread::DiskThread;
+use super::page_span::{PageSpan, key};
+use crate::peers::page_fetcher::{FETCH_PAGES_MAX, FetchOutcome};
+
+/// Pages that are fetched together, and what became of them. It is used again and again, so that no read allocates one.
+#[derive(Default)]
+pub(super) struct FarRun {
+    pages: Vec<u64>,
+    tickets: Vec<AwayTicket>,
+    missing: Vec<u64>,
+}
+
+/// What pages are fetched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FetchPurpose {
+    /// Somebody waits for them.
+    Demand,
+    /// Somebody will probably read them soon.
+    ReadAhead,
+}
+
+impl FarRun {
+    /// Runs of pages that did not come.
+    pub(super) fn missing_runs(&self) -> impl Iterator<Item = Range<u64>> {
+        let neighbours = self.missing.chunk_by(|page, next| page + 1 == *next);
+        neighbours.map(|run| run[0]..run[run.len() - 1] + 1)
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.pages.clear();
+        self.tickets.clear();
+        self.missing.clear();
+    }
+
+    fn push(&mut self, page: u64, ticket: AwayTicket) {
+        self.pages.push(page);
+        self.tickets.push(ticket);
+    }
+}
+
+impl DiskThread {
+    /// The pages from `first` on that memory has, here or at lenders, as many as are fetched at once. `None` if `first`
+    /// is in no memory, or the host borrows nothing.
+    pub(super) fn far_run(&self, first: u64, end: u64) -> Option<Range<u64>> {
+        self.far.as_ref()?;
+        let most = end.min(first + FETCH_PAGES_MAX as u64);
+        let next = (first..most).find(|page| !self.disk.has_page(&self.tenancy, *page));
+        let run = first..next.unwrap_or(most);
+        (!run.is_empty()).then_some(run)
+    }
+
+    /// Reads pages from lenders into a buffer of the span's pages. The result says which did not come.
+    pub(super) async fn read_far(
+        &self,
+        cover: &PageSpan,
+        run: Range<u64>,
+        room: &mut [u8],
+    ) -> FarRun {
+        let mut far = self.acquire_far_run();
+        for page in run {
+            let into = &mut room[cover.page_bytes(page)];
+            match self.get_page(page, into) {
+                GetOutcome::Hit => self.tally.hits.add(1),
+                GetOutcome::Away(ticket) => far.push(page, ticket),
+                _ => far.missing.push(page),
+            }
+        }
+        let take = |page, bytes: &[u8]| room[cover.page_bytes(page)].copy_from_slice(bytes);
+        self.fetch(&mut far, FetchPurpose::Demand, take).await;
+        far.missing.sort_unstable();
+        far
+    }
+
+    /// Brings pages home that lenders have and somebody will probably read soon, in one message for each lease.
+    pub(super) async fn bring_home_ahead(&self, pages: Range<u64>) {
+        if self.far.is_none() {
+            return;
+        }
+        let mut far = self.acquire_far_run();
+        for page in pages.filter(|page| self.is_at_lender(*page)) {
+            // A page whose ticket cannot be had has just come or gone.
+            if let GetOutcome::Away(ticket) = self.get_page(page, &mut []) {
+                far.push(page, ticket);
+            }
+        }
+        // The range is held, so nobody changes the pages meanwhile.
+        let put = |page, bytes: &[u8]| self.disk.put_page(&self.tenancy, page, bytes);
+        self.fetch(&mut far, FetchPurpose::ReadAhead, put).await;
+        self.release_far_run(Some(far));
+    }
+
+    fn acquire_far_run(&self) -> FarRun {
+        let spare = self
+            .far
+            .as_ref()
+            .and_then(|far| far.runs.borrow_mut().pop());
+        spare.unwrap_or_default()
+    }
+
+    /// Keeps a run for later.
+    pub(super) fn release_far_run(&self, run: Option<FarRun>) {
+        if let Some((far, mut run)) = self.far.as_ref().zip(run) {
+            run.clear();
+            far.runs.borrow_mut().push(run);
+        }
+    }
+
+    fn is_at_lender(&self, page: u64) -> bool {
+        let (disk, tenancy) = (&self.disk, &self.tenancy);
+        disk.has_page(tenancy, page) && !disk.has_page_here(tenancy, page)
+    }
+
+    /// Gets a page, and copies as much of it as `into` takes.
+    fn get_page(&self, page: u64, into: &mut [u8]) -> GetOutcome {
+        let (worker, tenant, now) = self.tenancy.worker_tenant_now();
+        worker.get_page(tenant, self.key(page), now, |bytes| {
+            let len = into.len();
+            into.copy_from_slice(&bytes[..len]);
+        })
+    }
+
+    fn key(&self, page: u64) -> PageKey {
+        key(self.disk.pool, page)
+    }
+
+    /// Fetches the pages of a run, and gives each that came to `visit`.
+    async fn fetch(
+        &self,
+        run: &mut FarRun,
+        purpose: FetchPurpose,
+        mut visit: impl FnMut(u64, &[u8]),
+    ) {
+        let FarRun {
+            pages,
+            tickets,
+            missing,
+        } = run;
+        let Some(far) = self.far.as_ref().filter(|_| !pages.is_empty()) else {
+            return;
+        };
+        let batches = pages
+            .chunks(FETCH_PAGES_MAX)
+            .zip(tickets.chunks(FETCH_PAGES_MAX));
+        for (pages, tickets) in batches {
+            let answer = |n: usize, outcome: FetchOutcome<'_>| {
+                let (page, ticket) = (pages[n], &tickets[n]);
+                if !self.end_get(page, ticket, outcome, purpose, &mut visit) {
+                    missing.push(page);
+                }
+            };
+            far.fetch(tickets, answer).await;
+        }
+    }
+
+    /// Ends a get by its ticket. Returns whether there was a page.
+    fn end_get(
+        &self,
+        page: u64,
+        ticket: &AwayTicket,
+        outcome: FetchOutcome<'_>,
+        purpose: FetchPurpose,
+        visit: &mut impl FnMut(u64, &[u8]),
+    ) -> bool {
+        let (worker, tenant, now) = self.tenancy.worker_tenant_now();
+        let key = self.key(page);
+        let mut visit_page = |bytes: &[u8]| visit(page, bytes);
+        let ended = match (outcome, purpose) {
+            // The page may still be there, and the backing has the same.
+            (FetchOutcome::NotAsked, _) => return false,
+            (FetchOutcome::Gone(_), _) => worker.gone(tenant, key, ticket, now, visit_page),
+            (FetchOutcome::Page(bytes), FetchPurpose::Demand) => {
+                self.tally.far_hits.add(1);
+                worker.arrived(tenant, key, ticket, bytes, now, visit_page)
+            }
+            (FetchOutcome::Page(bytes), FetchPurpose::ReadAhead) => {
+                visit_page(bytes);
+                GetOutcome::Hit
+            }
+        };
+        ended == GetOutcome::Hit
+    }
+}
