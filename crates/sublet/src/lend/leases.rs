@@ -75,7 +75,7 @@ mod tests {
             .lines()
             .map(|line| line.split_whitespace().collect())
             .collect();
-        assert_eq!(lines[1], ["b", "lent", "7", "3", "6", "MiB"]);
-        assert_eq!(lines[2], ["b", "borrowed", "12", "3", "6", "MiB"]);
+        assert_eq!(lines[1], ["b", "lent", "7", "3", "6.00", "MiB"]);
+        assert_eq!(lines[2], ["b", "borrowed", "12", "3", "6.00", "MiB"]);
     }
 }

@@ -199,7 +199,7 @@ pub(crate) mod tests {
     fn a_peer_its_pages_and_its_guard_are_a_line_each() {
         let mut status = sample();
         let page = peers(&status);
-        let link = ["b", "up", "1m", "1s", "120", "µs", "4", "MiB"];
+        let link = ["b", "up", "1m", "1s", "120", "µs", "4.00", "MiB"];
         assert_eq!(row(&page)[..8], link);
         let page = pages(&status);
         let counts = ["b", "32", "0", "8", "75.0", "%", "0", "0", "late", "2"];

@@ -151,13 +151,13 @@ mod tests {
     fn what_is_lent_and_why_not_more_stands_in_the_first_lines() {
         let mut status = sample();
         let said = |status: &LendStatus| lines(status)[0].1.clone();
-        assert_eq!(said(&status), "4 MiB lent, 8 MiB more could be");
+        assert_eq!(said(&status), "4.00 MiB lent, 8.00 MiB more could be");
         status.lend_max = Some(Bytes::gib(1));
         status.phase = LendPhase::Draining;
         status.phase_millis = Some(1500);
         assert_eq!(
             said(&status),
-            "4 MiB lent of 1 GiB allowed, 8 MiB more could be; it drains, and takes the rest in 2s"
+            "4.00 MiB lent of 1.00 GiB allowed, 8.00 MiB more could be; it drains, and takes the rest in 2s"
         );
         status.lent = Bytes::ZERO;
         assert!(said(&status).ends_with("until `sublet lend resume`"));

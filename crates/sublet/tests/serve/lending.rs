@@ -1,7 +1,7 @@
 //! Two daemons that lend to each other, as their owners see and steer them.
 
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 use sublet_client::messages::{EventsQuery, LendPeer, LendPhase, LendStatus, PeerLink};
@@ -142,10 +142,6 @@ impl Host {
                 false => Err(format!("{event} is none of {all:?}")),
             }
         });
-    }
-
-    fn lend(&self, args: &[&str]) -> Output {
-        self.folder.sublet(&[&["lend"], args].concat())
     }
 
     fn lend_ok(&self, args: &[&str]) -> String {
