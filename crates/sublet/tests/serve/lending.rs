@@ -349,6 +349,23 @@ fn whom_the_config_denies_loses_its_leases_by_sighup_and_stays_out() {
 }
 
 #[test]
+fn a_certificate_that_ends_soon_is_told_as_soon_as_it_is_read() {
+    let (cluster, a, _b, [lends, _borrows]) = pair("127.0.0.1");
+    let own = |host: &Host| host.status().certificates.remove(0);
+    assert_eq!(own(&a).file, cluster.file("a.crt"));
+    assert!(!a.lend_ok(&["status"]).contains("renew it"));
+    cluster.ca(&["issue", "a", "--days", "10"]);
+    lends.hang_up();
+    a.await_event("certificate.ending expiry");
+    let left = own(&a).ends_in_secs;
+    assert!((9 * 86_400..=10 * 86_400).contains(&left), "{left}");
+    assert!(a.lend_ok(&["status"]).contains("a.crt ends in 9d"));
+    let findings = text(&a.folder.sublet(&["doctor"]).stdout);
+    assert!(findings.contains("a.crt ends in 9 days"), "{findings}");
+    assert_eq!(a.peer().link, PeerLink::Up, "connections stay");
+}
+
+#[test]
 fn a_host_of_another_cluster_and_one_that_no_member_names_are_refused() {
     let (cluster, other) = (Cluster::new(&["a", "b"]), Cluster::new(&["c"]));
     let hosts = ["a", "b", "c"].map(|name| Host::new(name, "127.0.0.1"));
