@@ -1,6 +1,7 @@
 //! Tests of disks.
 
 mod ailing;
+mod far;
 mod killed;
 mod model;
 mod notes;
@@ -30,6 +31,7 @@ use super::error::DiskError;
 use super::open::{DiskHistory, DiskOpenOptions, RunningDisk};
 use super::stage::{Preface, Stage};
 use crate::observe::events::Events;
+use crate::peers::far_memory::FarMemory;
 use crate::wait_until::wait_until;
 
 /// Waits for one outcome at a time.
@@ -66,6 +68,7 @@ struct Rig {
     stage: Option<Arc<Stage>>,
     settings: DiskSettings,
     open: Option<RunningDisk>,
+    far: Option<FarMemory>,
 }
 
 const DISK_BYTES: u64 = 4 << 20;
@@ -112,6 +115,7 @@ impl Rig {
             stage: (kind == DiskKind::Swap).then(|| stage(64)),
             settings,
             open: None,
+            far: None,
         };
         rig.open();
         rig
@@ -141,7 +145,7 @@ impl Rig {
             may_make: history == DiskHistory::Written,
             mark: None,
             history,
-            far: None,
+            far: self.far.clone(),
             events: &Events::default(),
         };
         RunningDisk::start(&self.settings, &opening)

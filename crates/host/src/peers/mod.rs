@@ -26,4 +26,4 @@ pub mod page_server;
 mod peer_event_reasons;
 pub(crate) mod peer_events;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
