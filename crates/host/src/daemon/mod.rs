@@ -62,18 +62,31 @@ pub struct Daemon {
     events: Events,
 }
 
+/// What a daemon is made of.
+pub(crate) struct DaemonParts {
+    pub(crate) backend: Backend,
+    pub(crate) tenants: TenantRegistry,
+    pub(crate) headroom: Headroom,
+    pub(crate) manager: MemoryManager,
+    pub(crate) disks: Disks,
+    pub(crate) lending: Option<Arc<Lending>>,
+    pub(crate) loaded: LoadedConfig,
+    pub(crate) events: Events,
+}
+
 impl Daemon {
     /// A daemon with everything in place.
-    pub(crate) fn new(
-        backend: Backend,
-        tenants: TenantRegistry,
-        headroom: Headroom,
-        manager: MemoryManager,
-        disks: Disks,
-        lending: Option<Arc<Lending>>,
-        loaded: LoadedConfig,
-        events: Events,
-    ) -> Daemon {
+    pub(crate) fn new(parts: DaemonParts) -> Daemon {
+        let DaemonParts {
+            backend,
+            tenants,
+            headroom,
+            manager,
+            disks,
+            lending,
+            loaded,
+            events,
+        } = parts;
         let held = backend.store.held();
         let resident = process::resident().unwrap_or_default();
         let fixed = resident - held - disks.stage_resident() - heap::allocated();
