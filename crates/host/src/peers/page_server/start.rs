@@ -173,10 +173,10 @@ fn spawn(parts: ThreadParts) -> Result<JoinHandle<()>, PageServerError> {
 fn serve(parts: ThreadParts, ready: &SyncSender<Result<(), PageServerError>>) {
     // A worker stays in the thread that made it.
     let made = parts.store.worker().map_err(PageServerError::from);
-    let made = made.and_then(|worker| {
+    let made = made.map(|worker| {
         let service = PageService::new(worker, parts.clock, parts.blocks, parts.counters);
         let (poll, inbox) = (parts.poll, parts.inbox);
-        Ok(ServingThread::new(poll, inbox, service, parts.shared))
+        ServingThread::new(poll, inbox, service, parts.shared)
     });
     let (mut thread, began) = match made {
         Ok(thread) => (Some(thread), Ok(())),
