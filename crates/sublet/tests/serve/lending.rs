@@ -150,7 +150,7 @@ impl Host {
 
     /// Puts more pages than fit here, so that the host wants memory of others, until the other host has lent some.
     fn want_of(&self, lender: &Host) {
-        let mut client = Client::connect(&self.ring()).expect("let in");
+        let mut client = Client::connect(self.ring()).expect("let in");
         let pool = client.create_pool(PoolFlags::default(), None);
         let pool = pool.expect("a pool");
         wait_until("the other host has lent some", || {
