@@ -108,7 +108,7 @@ class Node(Sublet):
             *setting.lend,
             "[borrow]",
             f'max = "{setting.borrow}MiB"',
-            f'[tenants.ring]\nlisten = ["ring:{home}/ring.sock"]',
+            f'[tenants.ring]\nlisten = ["ring:{home}/ring.sock"]\nspill = "{home}"\nspill_size = "32MiB"',
         ]
         if setting.slow:
             self.disk_options = ["--slow", setting.slow]
