@@ -61,6 +61,18 @@ def test_a_lender_stands_still(pair):
     end(cluster, work)
 
 
+def test_a_borrower_stands_still_until_its_leases_have_ended(pair):
+    cluster = pair()
+    work = borrow(cluster)
+    before = borrowed(cluster)
+    cluster.borrower.pause()
+    eventually("nothing is lent", lambda: cluster.lender.lending()["lent"] == 0, FORGOTTEN_SECONDS)
+    cluster.borrower.go_on()
+    find_again(cluster, work)
+    assert not set(before) & set(borrowed(cluster)), "it believes in leases that have ended"
+    end(cluster, work)
+
+
 @pytest.mark.parametrize("how", ["pulled", "silent", "one way", "other way"])
 def test_leases_outlive_a_short_partition(pair, how):
     cluster = pair()

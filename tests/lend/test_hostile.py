@@ -92,6 +92,29 @@ def test_a_flood_does_not_stop_the_pair(pair, network, long):
     end(cluster, work)
 
 
+@pytest.mark.parametrize("kind", ["flood", "garbled", "protocol"])
+def test_a_member_that_is_no_daemon_is_shut_out(network, nodes, authority, kind):
+    a, b = network.add("a"), network.add("b")
+    files = authority.issue("a")
+    node = nodes(b, NodeSetting(members={"a": f"{a.address}:{PORT}"}, ceiling=128))
+    line, count = {
+        "flood": (b'{"kind":"ping","tag":1}\n', 5000),
+        "garbled": (b"no line of JSON\n", 1),
+        "protocol": (hello("a"), 1),
+    }[kind]
+    for _ in range(2):
+        connection = call(a, node, files)
+        try:
+            connection.sendall(hello("a") + line * count)
+        except (OSError, ssl.SSLError):
+            # It was shut out before it had said all.
+            pass
+        said(connection)
+        eventually("it is shut out", lambda: node.peer("a")["link"] == "shut", 10)
+    told = [event for event in node.events("peer.shut") if event["reason"] == kind]
+    assert len(told) == 1, told
+
+
 def test_replayed_connections_are_refused(pair, network, folder):
     cluster = pair(proxied=True)
     recorded = pathlib.Path(folder) / "recorded"

@@ -20,6 +20,7 @@ STATES = {
     "works": lambda borrower: None,
     "stands still": lambda borrower: borrower.pause(),
     "is cut off": lambda borrower: borrower.host.cut_silently(),
+    "is dead": lambda borrower: borrower.kill(),
 }
 
 
@@ -49,15 +50,19 @@ def test_a_release_takes_lent_memory_at_once(pair, state):
     print(f"the borrower {state}: of {before >> 20} MiB {held(cluster.lender) >> 20} are left after {took:.3f} s: {released}")
     assert held(cluster.lender) <= LEFT
     assert took < RECALL_SECONDS_MAX
-    recover(cluster)
+    if state == "is dead":
+        cluster.borrower.start()
+        work.start_again()
+    recover(cluster, work)
+
+
+def recover(cluster, work):
+    """The borrower works again, and its disk has what it should have."""
+    cluster.borrower.go_on()
+    cluster.borrower.host.heal()
     work.goes_on(2)
     work.stop()
     work.read_all()
-
-
-def recover(cluster):
-    cluster.borrower.go_on()
-    cluster.borrower.host.heal()
 
 
 @pytest.mark.parametrize("state", ["stands still", "is cut off"])
@@ -80,7 +85,4 @@ def test_a_program_that_takes_memory_gets_it(pair, limited, state):
     finally:
         taker.kill()
         taker.wait()
-    recover(cluster)
-    work.goes_on(2)
-    work.stop()
-    work.read_all()
+    recover(cluster, work)
