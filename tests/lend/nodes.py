@@ -149,6 +149,10 @@ class Node(Sublet):
         lines = self.call("events", "--json").splitlines()
         return [event for event in map(json.loads, lines) if event["id"].startswith(beginning)]
 
+    def times(self, kind, reason):
+        """How often something happened for a reason."""
+        return sum(event["count"] for event in self.events(kind) if event["reason"] == reason)
+
     def log(self):
         return (self.folder / "sublet.log").read_text(errors="replace")
 

@@ -90,6 +90,8 @@ def test_leases_outlive_a_short_partition(pair, how):
     heal()
     find_again(cluster, work)
     assert set(before) <= set(borrowed(cluster)), "the borrower has its leases again"
+    assert not cluster.borrower.events("borrow.ended"), "it never lost them"
+    assert not cluster.lender.events("lend.ended")
     assert cluster.borrower.lost("forged") == 0
     end(cluster, work)
 
