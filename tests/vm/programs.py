@@ -1,15 +1,16 @@
-"""Where things are kept, and our own C programs: those for guests are static, lossyfs runs on the host."""
+"""Where things are kept, and our own C programs: those for guests are static, the others run on the host."""
 
 import contextlib
 import fcntl
 import pathlib
 import subprocess
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 WORK = ROOT / "target" / "vm"
 SOURCES = HERE / "programs"
 IN_GUESTS = ("agent", "patmem", "usemem", "fsyncer")
+WITH_FUSE = ("lossyfs",)
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
 
 
@@ -26,20 +27,21 @@ def alone():
         yield
 
 
-def built(name):
-    """The path of one of our programs, compiled if it is older than its source."""
+def built(name, folder=SOURCES):
+    """The path of one of our programs, compiled if it is older than its source in `folder`."""
     program = WORK / "bin" / name
-    sources = [SOURCES / f"{name}.c", SOURCES / "pattern.h"]
+    sources = [folder / f"{name}.c", SOURCES / "pattern.h"]
     if not program.exists() or program.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         program.parent.mkdir(parents=True, exist_ok=True)
-        compile_one(name, program)
+        compile_one(folder / f"{name}.c", program)
     return program
 
 
-def compile_one(name, program):
-    more = ["-static", "-s"] if name in IN_GUESTS else fuse_flags()
+def compile_one(source, program):
+    name = source.stem
+    more = ["-static", "-s"] if name in IN_GUESTS else fuse_flags() if name in WITH_FUSE else []
     fresh = program.with_suffix(".new")
-    done = subprocess.run(["cc", *FLAGS, SOURCES / f"{name}.c", "-o", fresh, *more], capture_output=True, text=True)
+    done = subprocess.run(["cc", *FLAGS, source, "-o", fresh, *more], capture_output=True, text=True)
     assert done.returncode == 0, f"{name}.c does not compile:\n{done.stderr}"
     fresh.rename(program)
 

@@ -130,12 +130,16 @@ class StandIn(Served):
 
 
 class Sublet(Served):
-    """One `sublet serve` with all the disks."""
+    """One `sublet serve` with all the disks. `tables` are added to its config, `before` are words that run it elsewhere,
+    and `env` is added to its environment."""
 
     has_policies = has_arena = True
+    # Options that each new disk gets.
+    disk_options = ()
 
-    def __init__(self, folder, ceiling_mib):
+    def __init__(self, folder, ceiling_mib, tables="", before=(), env=None):
         super().__init__(folder)
+        self.before, self.env = list(before), {**os.environ, **(env or {})}
         self.admin = self.folder / "admin.sock"
         self.config = self.folder / "sublet.toml"
         self.config.write_text(
@@ -143,7 +147,7 @@ class Sublet(Served):
             f'[arena]\nceiling = "{ceiling_mib}MiB"\n'
             f'[admin]\nsocket = "{self.admin}"\n'
             f'[disk]\nallow = ["{self.folder}"]\n'
-            f'[tenants.default]\nlisten = ["unix:{self.folder}/memcached.sock"]\n'
+            f'[tenants.default]\nlisten = ["unix:{self.folder}/memcached.sock"]\n' + tables
         )
         self.process = None
         self.start()
@@ -151,8 +155,10 @@ class Sublet(Served):
     def start(self, join=None):
         """Starts it; `join` is called in the new process, which may join a cgroup."""
         with open(self.folder / "sublet.log", "ab") as log:
-            words = [PROGRAM, "serve", "--config", self.config]
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=join)
+            words = [*self.before, PROGRAM, "serve", "--config", self.config]
+            self.process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=join, env=self.env
+            )
         eventually("the daemon answers", self._answers, START_SECONDS_MAX)
 
     def kill(self):
@@ -212,6 +218,7 @@ class Sublet(Served):
         words = ["disk", "add", disk.name, "--tenant", disk.name, "--kind", disk.kind]
         words += ["--backing", disk.backing] if disk.backing else []
         words += ["--size", str(disk.bytes)] if disk.kind == "swap" else []
+        words += self.disk_options
         for transport in disk.transports:
             words += ["--listen", {"nbd": f"unix:{disk.nbd}", "vhost": f"vhost-user:{disk.vhost}"}[transport]]
         self.call(*words)

@@ -117,7 +117,7 @@ fn steps(against: Option<&Path>) -> Vec<CheckStep> {
         fuzz(),
     ];
     steps.extend(clients(against));
-    steps.extend([conformance(against), vm()]);
+    steps.extend([conformance(against), vm(), lend()]);
     steps
 }
 
@@ -335,6 +335,39 @@ pub(crate) fn guests(program: &Path) -> CommandLine {
     CommandLine::new(root().join("tests/vm/run"))
         .args(["-n", "2"])
         .env("NODE_PROGRAM", program)
+}
+
+/// The programs that are needed for hosts in network namespaces, with guests on one of them.
+pub(crate) const LEND_NEEDS: &[&str] = &[
+    "ip",
+    "nsenter",
+    "openssl",
+    "qemu-system-x86_64",
+    "busybox",
+    "cc",
+    "python3",
+    "fio",
+];
+
+/// Daemons that lend to each other, and what happens to them.
+fn lend() -> CheckStep {
+    CheckStep {
+        needs: LEND_NEEDS,
+        ..step("lend", 240, lenders(&built("sublet"), PROFILE).to_vec())
+    }
+}
+
+/// The suite of lending, two tests at once, with the `sublet` binary and the ring's library of a profile.
+pub(crate) fn lenders(program: &Path, profile: &str) -> [CommandLine; 2] {
+    let folder = root().join("target/lend").join(profile);
+    let library = CommandLine::new(root().join("packaging/c-library"))
+        .args([&folder])
+        .env("SUBLET_PROFILE", profile);
+    let tests = CommandLine::new(root().join("tests/lend/run"))
+        .args(["-n", "2"])
+        .env("NODE_PROGRAM", program)
+        .env("SUBLET_LIBRARY", folder.join("libsublet_client.so"));
+    [library, tests]
 }
 
 /// Seconds per fuzz target: enough to find what a change breaks at once. `cargo xtask soak` gives each half an hour.

@@ -103,7 +103,8 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
         step("clients", vec![build.clone(), random]),
         guests("cuts", CUT_NEEDS, "fsynced", build.clone()),
         far(),
-        guests("vm", ci::VM_NEEDS, "not fsynced", build),
+        guests("vm", ci::VM_NEEDS, "not fsynced", build.clone()),
+        lenders(build),
         step("deb", deb()),
     ]
 }
@@ -156,6 +157,23 @@ fn guests(
         seconds_quiet: VM_SECONDS_QUIET,
         lane: StepLane::Building,
         lines: vec![build, run],
+    }
+}
+
+/// Seconds that the long forms of lending take on a quiet machine: 10,000 cycles of connections, 40 of daemons, and ten
+/// rounds of faults beside guests.
+const LEND_SECONDS_QUIET: u64 = 2400;
+
+/// Daemons that lend to each other: the long forms.
+fn lenders(build: CommandLine) -> CheckStep {
+    let program = root().join("target/release/sublet");
+    let [library, tests] = ci::lenders(&program, "release");
+    CheckStep {
+        name: "lend",
+        needs: ci::LEND_NEEDS,
+        seconds_quiet: LEND_SECONDS_QUIET,
+        lane: StepLane::Building,
+        lines: vec![build, library, tests.env("LEND_LONG", "1")],
     }
 }
 
