@@ -14,6 +14,7 @@ use sublet_lend::wanted::{ArenaGrowth, WantedMeter};
 use sublet_store::{
     Borrowing, LeaseSlot, OpenLeaseError, Store, StoreFigures, TenantFigures, Worker,
 };
+use sublet_types::{BLOCK_BYTES, Bytes};
 use zeroize::Zeroizing;
 
 use super::peer_tables::PeerTables;
@@ -21,6 +22,9 @@ use crate::peers::lease_routes::LeaseRoute;
 
 /// The most blocks that are set aside at once, which takes a few milliseconds. Who wants more asks again.
 const LENT_AT_ONCE: u32 = 1024;
+
+/// The records of borrowed blocks may take one part in so many of what the arena may hold.
+const OVERHEAD_ONE_IN: u64 = 2;
 
 /// Returns whether a tenant's evictions count as a want of memory.
 pub(super) type TenantBorrowing = Box<dyn Fn(&TenantFigures) -> Borrowing + Send>;
@@ -308,14 +312,27 @@ impl StoreWork {
         let growth = growth(&self.store().figures());
         self.meter.record(now, evicted, growth);
         let borrowed = self.tables.node.read().borrows().borrowed();
+        let most = self.borrow_max.min(borrowed + self.blocks_with_room());
         LendingInput::Wanted {
-            blocks: self.meter.wanted(now, borrowed, self.borrow_max),
+            blocks: self.meter.wanted(now, borrowed, most),
         }
+    }
+
+    /// How many further blocks have room for their records in the arena.
+    fn blocks_with_room(&self) -> u32 {
+        let store = self.store();
+        let room = Bytes(store.limit().0 / OVERHEAD_ONE_IN) - store.far_overhead();
+        let of_many = store.far_overhead_of(LENT_AT_ONCE).0.max(1);
+        let blocks = u128::from(room.0) * u128::from(LENT_AT_ONCE) / u128::from(of_many);
+        u32::try_from(blocks.min(u128::from(self.borrow_max)))
+            .expect("no more than a number of blocks")
     }
 }
 
+/// Returns whether the arena may grow by a block. The records of borrowed blocks count against its limit.
 fn growth(figures: &StoreFigures) -> ArenaGrowth {
-    match figures.held < figures.limit {
+    let room = figures.limit - figures.held - figures.far.overhead;
+    match room >= Bytes(BLOCK_BYTES) {
         true => ArenaGrowth::Possible,
         false => ArenaGrowth::Exhausted,
     }
