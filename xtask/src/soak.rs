@@ -102,11 +102,30 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
         step("fuzz", fuzz::TARGETS.map(fuzz).to_vec()),
         step("clients", vec![build.clone(), random]),
         guests("cuts", CUT_NEEDS, "fsynced", build.clone()),
+        far(),
         guests("vm", ci::VM_NEEDS, "not fsynced", build.clone()),
         lenders(build),
         step("deb", deb()),
     ]
 }
+
+/// Pages at a lender that delays, loses, reorders, lies and recalls: ten million operations, with all assertions.
+fn far() -> CheckStep {
+    let test = CommandLine::new("cargo")
+        .args(["test", "--profile", "checked", "--locked", "--lib"])
+        .args(["--package", "sublet-store", "--", "--ignored"])
+        .args(["no_rule_is_broken_in_ten_million_operations"]);
+    CheckStep {
+        name: "far",
+        needs: &["c++"],
+        seconds_quiet: FAR_SECONDS_QUIET,
+        lane: StepLane::Building,
+        lines: vec![test],
+    }
+}
+
+/// Seconds that ten million operations at a lender take on a quiet machine, with the build.
+const FAR_SECONDS_QUIET: u64 = 900;
 
 /// Seconds that the long forms with real guests take on a quiet machine: 50 power cuts, and 20 deaths of the server per
 /// way in.

@@ -24,10 +24,10 @@ use tokio_rustls::rustls::{self, ClientConfig};
 use crate::admin_endpoint::AdminEndpoint;
 use crate::messages::{
     AddDisk, AddTenant, AllowFolder, ChangeLifetime, ChangePolicy, ChangeTenant, CopyReport,
-    DiskFolders, DiskList, DiskStatus, EventList, EventsQuery, Health, OpenDiskRequest, Policies,
-    PolicyExplanation, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk,
-    RestoreFile, SaveFile, SetFrozen, Settings, Status, TenantList, TenantStatus, WhatIf,
-    WhatIfQuery,
+    DiskFolders, DiskList, DiskStatus, DrainLending, EventList, EventsQuery, Health, LeaseList,
+    LendStatus, OpenDiskRequest, Policies, PolicyExplanation, Refusal, ReleaseReport,
+    ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, RestoreFile, ResumeLending, SaveFile,
+    SetFrozen, Settings, Status, TenantList, TenantStatus, WhatIf, WhatIfQuery,
 };
 
 /// A client of a daemon's admin interface.
@@ -330,6 +330,31 @@ impl Admin {
     /// Flushes a disk. Returns after the backing has everything that was written before.
     pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, AdminError> {
         self.long_call::<(), _>(Method::POST, &format!("/v1/disks/{name}/flush"), None)
+    }
+
+    /// Returns how the host stands with its peers.
+    pub fn lending(&self) -> Result<LendStatus, AdminError> {
+        self.call::<(), _>(Method::GET, "/v1/lend", None)
+    }
+
+    /// Returns all leases between the host and its peers.
+    pub fn leases(&self) -> Result<LeaseList, AdminError> {
+        self.call::<(), _>(Method::GET, "/v1/lend/leases", None)
+    }
+
+    /// Begins a drain: the host lends nothing more, and asks for what is lent.
+    pub fn drain_lending(&self, drain: &DrainLending) -> Result<LendStatus, AdminError> {
+        self.call(Method::POST, "/v1/lend/drain", Some(drain))
+    }
+
+    /// Ends a drain.
+    pub fn resume_lending(&self, resume: &ResumeLending) -> Result<LendStatus, AdminError> {
+        self.call(Method::POST, "/v1/lend/resume", Some(resume))
+    }
+
+    /// Takes everything back at once. The host lends again half a minute later.
+    pub fn recall_lent(&self) -> Result<LendStatus, AdminError> {
+        self.call::<(), _>(Method::POST, "/v1/lend/recall", None)
     }
 
     /// Returns every setting in force.

@@ -18,7 +18,7 @@ use sublet_types::{Bytes, TenantId};
 use crate::admin::{Admin, AdminListenError, AdminListeners};
 use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, LoadedConfig};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, DaemonParts, expiry_chore, record_peer_files};
 use crate::disk::{DiskStartError, Disks};
 use crate::headroom::{Headroom, HeadroomStartError, HostReadError, ProcHost, ReadHost};
 use crate::host_lock::{HostLock, HostLockError};
@@ -28,6 +28,7 @@ use crate::observe::events::{EventId, EventReason, EventWriter, Events, PostedEv
 use crate::observe::log::{self, LogError};
 use crate::peers::far_memory::FarMemory;
 use crate::peers::lending::{Lending, LendingError, LendingPorts, PeerListeners};
+use crate::peers::peer_events::PeerEventPoster;
 use crate::resource_bounds::ResourceBounds;
 use crate::shutdown_watchdog::{self, ShutdownWatchdog};
 use crate::signals::SignalWaiter;
@@ -92,8 +93,8 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-/// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. On SIGHUP the daemon reads passwords and certificates again, and
-/// nothing else.
+/// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. On SIGHUP the daemon reads passwords, certificates
+/// and the list `peers.deny` again, and nothing else.
 pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     heap::configure_allocator();
     let _log = log::start(&loaded.config.daemon.log, loaded.config.daemon.log_format)?;
@@ -104,13 +105,8 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let loaded = state_folder::claim(loaded)?;
     let admin_listeners = AdminListeners::open(&loaded.config, &events)?;
     let watchdog = ShutdownWatchdog::start(shutdown_watchdog::exit)?;
-    let places = loaded.config.tenants.iter().map(service::listeners);
-    let places: Vec<Vec<Listener>> = places.collect::<Result<_, _>>()?;
-    let rings = loaded.config.tenants.iter().map(rings::listeners);
-    let rings: Vec<Vec<ring::Listener>> = rings.collect::<Result<_, _>>()?;
-
-    let peer_listeners = PeerListeners::bind(&loaded.config.peers)?;
-
+    let (places, rings) = bind_tenants(&loaded.config)?;
+    let peers = PeerListeners::bind(&loaded.config.peers)?;
     let backend = backend(&loaded.config)?;
     let far = FarMemory::new(loaded.config.borrow.guard);
     let live = LiveChangesFile::of(loaded.live.clone());
@@ -118,12 +114,7 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let ring_listeners = tenants.open_rings(rings)?;
     let headroom = start_headroom(&loaded.config, &backend, &events)?;
     let disks = Disks::open(&loaded, &backend, borrowed(&loaded.config, &far), &events)?;
-    let ports = LendingPorts {
-        listeners: peer_listeners,
-        far: far.clone(),
-        observer: Box::new(|_| {}),
-    };
-    let lending = Lending::start(&loaded.config, &backend, ports)?;
+    let lending = start_lending(&loaded.config, &backend, (peers, far.clone()), &events)?;
     let config = loaded.config.clone();
     warn_of_lost_changes(&loaded);
     warn_of_floors(&loaded.config);
@@ -134,22 +125,14 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let manager = MemoryManager::start(&backend, &config.policy, choice, &events, by_hand)
         .map_err(ServeError::Manager)?;
     let refused = refusal_reporter(&tenants, &disks, &events);
-    let chores = Chores::start_with(&backend, instances(tenants.services()), refused)?;
+    let each_second = both(refused, expiry_chore(lending.clone(), &events));
+    let chores = Chores::start_with(&backend, instances(tenants.services()), each_second)?;
     let serving = serve::start(groups, config.daemon.threads, &backend, shutdown_trigger())?;
     let broken = Arc::new(|| shutdown_trigger()(StopMode::Now));
-    let ringing = rings::start(
-        ring_listeners,
-        config.daemon.threads,
-        &backend,
-        borrowed(&config, &far),
-        broken,
-    )?;
-    let granted = GrantedResources {
-        tcp: admin_listeners.tcp_address(),
-        metrics: admin_listeners.metrics_address(),
-        descriptors: ResourceBounds::of(&config).claim_descriptors(),
-    };
-    let daemon = Daemon::new(
+    let (threads, far) = (config.daemon.threads, borrowed(&config, &far));
+    let ringing = rings::start(ring_listeners, threads, &backend, far, broken)?;
+    let granted = granted_resources(&admin_listeners, &config);
+    let daemon = Arc::new(Daemon::new(DaemonParts {
         backend,
         tenants,
         headroom,
@@ -157,9 +140,8 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
         disks,
         lending,
         loaded,
-        events.clone(),
-    );
-    let daemon = Arc::new(daemon);
+        events: events.clone(),
+    }));
     let admin = Admin::start(admin_listeners, Arc::clone(&daemon))?;
     startup_banner::print(&daemon.status(), &config, &granted);
     let release = concat!("release ", env!("CARGO_PKG_VERSION"));
@@ -177,6 +159,54 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     };
     all.end(&watchdog);
     Ok(())
+}
+
+/// The listeners of each tenant, and those of its rings.
+type TenantListeners = (Vec<Vec<Listener>>, Vec<Vec<ring::Listener>>);
+
+fn bind_tenants(config: &Config) -> Result<TenantListeners, ServeError> {
+    let places = config.tenants.iter().map(service::listeners);
+    let places = places.collect::<Result<_, _>>()?;
+    let rings = config.tenants.iter().map(rings::listeners);
+    Ok((places, rings.collect::<Result<_, _>>()?))
+}
+
+fn granted_resources(listeners: &AdminListeners, config: &Config) -> GrantedResources {
+    GrantedResources {
+        tcp: listeners.tcp_address(),
+        metrics: listeners.metrics_address(),
+        descriptors: ResourceBounds::of(config).claim_descriptors(),
+    }
+}
+
+/// Starts to lend and to borrow, if the host has peers.
+fn start_lending(
+    config: &Config,
+    backend: &Backend,
+    (listeners, far): (PeerListeners, FarMemory),
+    events: &Events,
+) -> Result<Option<Arc<Lending>>, LendingError> {
+    let ports = LendingPorts {
+        listeners,
+        far,
+        observer: Box::new(PeerEventPoster(events.clone())),
+    };
+    let lending = Lending::start(config, backend, ports)?.map(Arc::new);
+    if let Some(lending) = &lending {
+        record_peer_files(lending, events);
+    }
+    Ok(lending)
+}
+
+/// One chore after the other.
+fn both(
+    mut first: impl FnMut() + Send + 'static,
+    mut second: impl FnMut() + Send + 'static,
+) -> impl FnMut() + Send + 'static {
+    move || {
+        first();
+        second();
+    }
 }
 
 /// A function that reports which clients were refused since its last call.

@@ -143,7 +143,11 @@ impl Reader {
         loop {
             match (self.ping, guard.ping_interval()) {
                 (Some((back, took)), _) if back <= self.now => {
-                    self.changes += u64::from(guard.pinged(took).is_some());
+                    let change = match took < guard.time_limit() {
+                        true => guard.pinged(took),
+                        false => guard.ping_timed_out(took),
+                    };
+                    self.changes += u64::from(change.is_some());
                     self.ping = None;
                 }
                 (None, Some(interval)) if self.next_ping <= self.now => {

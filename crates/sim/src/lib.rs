@@ -15,6 +15,7 @@ pub mod misses;
 pub mod outcome;
 pub mod papers;
 pub mod plot;
+pub mod puma;
 mod rate;
 pub mod report;
 pub mod rng;

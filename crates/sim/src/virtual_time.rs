@@ -82,6 +82,12 @@ impl From<Duration> for VirtualDuration {
     }
 }
 
+impl From<VirtualDuration> for Duration {
+    fn from(span: VirtualDuration) -> Duration {
+        Duration::from_nanos(span.0)
+    }
+}
+
 impl Add for VirtualDuration {
     type Output = VirtualDuration;
     fn add(self, other: VirtualDuration) -> VirtualDuration {

@@ -23,6 +23,28 @@ pub struct PageKey {
     pub index: PageIndex,
 }
 
+/// The order in which a client reads the pages that it puts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessPattern {
+    /// In no order, or in none that is known.
+    #[default]
+    Random,
+    /// One after the other, as part of a long run. A lender never gets such a page: the backing reads a run faster than
+    /// a lender sends it (PUMA's filter).
+    Sequential,
+}
+
+/// Pages of an object, one after the other, that are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRun {
+    /// The first page.
+    pub first: PageKey,
+    /// How many pages there are.
+    pub count: u32,
+    /// Whether the client reads them as part of a long run.
+    pub pattern: AccessPattern,
+}
+
 /// The outcome of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
@@ -295,6 +317,8 @@ pub struct PageFigures {
     pub held_ephemeral: Pages,
     /// Blocks of persistent pages, counted in pages.
     pub held_persistent: Pages,
+    /// Blocks of lenders, counted in pages.
+    pub held_at_lenders: Pages,
     /// What happened since the start.
     pub tally: PageTally,
 }
@@ -479,6 +503,22 @@ pub struct StoreFigures {
     pub used: Bytes,
     /// Live items.
     pub items: u64,
+    /// What lenders have lent to this host. The arena's figures leave it out.
+    pub far: FarFigures,
+}
+
+/// What lenders have lent to this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FarFigures {
+    /// Blocks of all leases.
+    pub borrowed: Bytes,
+    /// Of these, blocks that no tenant uses.
+    pub ready: Bytes,
+    /// Of these, blocks that tenants use. The rest was dropped and is not swept yet.
+    pub used: Bytes,
+    /// What the records of these blocks and of their frames take here. The arena may hold so much less, in whole
+    /// blocks.
+    pub overhead: Bytes,
 }
 
 /// One pool of pages at this moment.

@@ -214,7 +214,22 @@ impl Worker {
         }
         more |= self.pinned(|| self.block_reclaim(now).clear_floors());
         more |= self.keep_limits(now);
+        more |= self.make_room_for_tables(now);
         more
+    }
+
+    /// Gives memory back for tables beside the arena, if the arena holds more than they leave it. Returns whether there
+    /// is more to do.
+    fn make_room_for_tables(&self, now: Second) -> bool {
+        let arena = &self.store().arena;
+        let over = || arena.held().saturating_sub(arena.limit());
+        let piece = over().min(arena.charged()).min(LIMIT_PIECE);
+        if piece == 0 {
+            return false;
+        }
+        let amount = self.store().bytes(piece);
+        let released = self.release_from(None, amount, ReleaseMethod::Ordered, now);
+        released.bytes > Bytes::ZERO && over() > 0
     }
 
     /// Evicts a few pages ahead of the puts of tenants that have all they may have, and keeps far blocks ready for

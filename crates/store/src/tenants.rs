@@ -34,11 +34,13 @@ pub(crate) struct Tenant {
     target: AtomicU64,
     /// Blocks it owns.
     held: AtomicU32,
-    /// Of these, blocks that cannot go for a put because persistent pages are in them.
+    /// Blocks of lenders that its pages are in. They count against its target, too.
+    far_held: AtomicU32,
+    /// Of the blocks it owns, those that cannot go for a put because persistent pages are in them.
     pinned: AtomicU32,
     /// Of these, blocks that it is about to give to others.
     reserved: AtomicU32,
-    /// Blocks that ceiling, target and floor allow it. Every set reads this, so it is computed when one of them
+    /// Blocks of the arena that ceiling, target and floor allow it. Every set reads this, so it is computed when one of them
     /// changes.
     allowed: AtomicU32,
     /// Blocks that its floor takes, computed likewise.
@@ -228,6 +230,7 @@ impl Tenant {
             ceiling: AtomicU64::new(0),
             target: AtomicU64::new(u64::MAX),
             held: AtomicU32::new(0),
+            far_held: AtomicU32::new(0),
             pinned: AtomicU32::new(0),
             reserved: AtomicU32::new(0),
             allowed: AtomicU32::new(0),
@@ -332,6 +335,31 @@ impl Tenant {
 
     pub(crate) fn lost_block(&self) {
         self.held.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Blocks of lenders that its pages are in. Those that were dropped do not count.
+    pub(crate) fn far_held(&self) -> u32 {
+        self.far_held.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether some of its pages may be at lenders.
+    #[inline]
+    pub(crate) fn has_far_blocks(&self) -> bool {
+        self.far_held() > 0
+    }
+
+    /// Counts a block of a lender that it took.
+    pub(crate) fn gained_far_block(&self) {
+        self.change(|| {
+            self.far_held.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+
+    /// Counts a block of a lender that was dropped.
+    pub(crate) fn lost_far_block(&self) {
+        self.change(|| {
+            self.far_held.fetch_sub(1, Ordering::Relaxed);
+        });
     }
 
     /// Counts one of its blocks as one that cannot go for a put.
@@ -479,11 +507,24 @@ impl Tenant {
         self.blocks_in(self.ceiling.load(Ordering::Relaxed)).max(1)
     }
 
-    /// Blocks that ceiling and target allow it, at least its floor.
+    /// Blocks of the arena that ceiling and target allow it, at least its floor. The target binds what it has here and
+    /// at lenders together.
     fn blocks_allowed(&self) -> u32 {
         let target = self.blocks_in(self.target_bytes());
+        let target = target.saturating_sub(self.far_held());
         let target = target.max(self.floor_blocks());
         self.blocks_under_ceiling().min(target)
+    }
+
+    /// Blocks of lenders that its target allows it, if tenants may hold `here` blocks of the arena and `borrowed` blocks
+    /// of lenders together. `None` if it has no target: then weights decide.
+    pub(crate) fn far_blocks_allowed(&self, here: u32, borrowed: u32) -> Option<u32> {
+        let target = self.target()?.0;
+        let (target, borrowed) = (u128::from(target), u128::from(borrowed));
+        let total = (u128::from(here) + borrowed).max(1);
+        let bytes = target * borrowed / total;
+        let blocks = (bytes / self.block_bytes as u128).min(borrowed);
+        Some(blocks as u32)
     }
 
     /// Blocks that it holds beyond its ceiling. A removed tenant has no ceiling left, so these are all its blocks.

@@ -59,7 +59,7 @@ enum SubletCommand {
     Disk(disk::Args),
     /// Show and change how much each tenant may hold, and ask why
     Policy(policy::Args),
-    /// Make the certificates by which hosts know each other; the daemon does not lend to them yet
+    /// Show and drain what hosts lend each other, and make the certificates by which they know each other
     Lend(lend::Args),
     /// Show events, and follow new ones
     Events(events::Args),

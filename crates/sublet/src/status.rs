@@ -15,6 +15,7 @@ use crate::evicted_tables;
 use crate::exit::Exit;
 use crate::formatting::{duration, format_count, format_table, millis, percent};
 use crate::grants::eviction;
+use crate::lend::{self, peer_tables};
 use crate::release::lost;
 use crate::saves;
 
@@ -98,6 +99,10 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
         page.push_str(&disks(&status.disks, &status.left_behind));
         page.push('\n');
     }
+    if let Some(lending) = status.lending.as_ref().filter(|it| !it.peers.is_empty()) {
+        page.push_str(&peer_tables::peers(lending));
+        page.push('\n');
+    }
     if let Some(copy) = &status.copying {
         page.push_str(&format!("{}\n", saves::line(copy)));
     }
@@ -165,6 +170,8 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
             duration(daemon.uptime_secs)
         ),
     )]);
+    let lending = status.lending.iter().filter(|it| !it.peers.is_empty());
+    lines.extend(lending.flat_map(lend::summary_lines));
     if let Some(last) = &status.headroom.last_release {
         let times = status.headroom.releases_ordered + status.headroom.releases_fast;
         lines.push((

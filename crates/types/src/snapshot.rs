@@ -12,7 +12,8 @@ use crate::{Pages, Second, TenantId, Weight};
 pub struct Snapshot {
     /// When it was taken.
     pub at: Second,
-    /// What tenants may hold together: the arena's limit less what belongs to no tenant (`total_tmem`).
+    /// What tenants may hold together: the arena's limit less what belongs to no tenant (`total_tmem`), and what lenders
+    /// have lent.
     pub total: Pages,
     /// Of that, what nobody holds (`free_tmem`).
     pub free: Pages,
@@ -29,9 +30,9 @@ pub struct TenantSnapshot {
     pub weight: Weight,
     /// What other tenants never take from it.
     pub floor: Option<Pages>,
-    /// The most that it ever holds.
+    /// The most that it ever holds here, and what it holds at lenders.
     pub ceiling: Option<Pages>,
-    /// The pages of the blocks that it holds.
+    /// The pages of the blocks that it holds, here and at lenders.
     pub held: Pages,
     /// The live part of that (`tmem_used`).
     pub used: Pages,

@@ -33,7 +33,7 @@ pub(super) const EDGES: [(&str, &[&str]); 13] = [
             "vhost-driver",
         ],
     ),
-    ("sim", &["types", "store", "policy"]),
+    ("sim", &["types", "store", "policy", "lend"]),
     (
         "sublet",
         &[

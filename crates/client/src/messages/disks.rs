@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, DiskName, DiskSettings};
 
-use super::{ChangeLifetime, ConfigDifference};
+use super::ConfigDifference;
+use super::change_lifetime::ChangeLifetime;
 
 /// All disks (`GET /v1/disks`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

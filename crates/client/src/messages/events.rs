@@ -55,6 +55,11 @@ pub enum EventObject {
         /// The listener's tenant, if it belongs to one.
         tenant: Option<TenantName>,
     },
+    /// Another host.
+    Peer {
+        /// The host's name, or its address if it has proved no name.
+        name: String,
+    },
 }
 
 impl EventObject {
@@ -65,6 +70,7 @@ impl EventObject {
             EventObject::Disk { tenant, .. } | EventObject::Listener { tenant, .. } => {
                 tenant.as_ref()
             }
+            EventObject::Peer { .. } => None,
         }
     }
 }
@@ -75,6 +81,7 @@ impl fmt::Display for EventObject {
             EventObject::Tenant { name } => write!(f, "tenant {name}"),
             EventObject::Disk { name, .. } => write!(f, "disk {name}"),
             EventObject::Listener { name, .. } => write!(f, "listener {name}"),
+            EventObject::Peer { name } => write!(f, "peer {name}"),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The JSON messages of the admin interface. `docs/admin.md` describes them. Amounts are bytes.
 
+mod change_lifetime;
 mod disks;
 mod events;
 mod evictions;
+mod lending;
 mod rings;
 mod saves;
 mod what_if;
@@ -10,12 +12,17 @@ mod what_if;
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, EvictionKind, ReleaseMode, TenantName, Weight};
 
+pub use self::change_lifetime::ChangeLifetime;
 pub use self::disks::{
     AddDisk, AllowFolder, DiskClients, DiskFolders, DiskList, DiskState, DiskStatus,
     OpenDiskRequest, OrphanReason, OrphanedPages, RemoveDisk, RemovedDisk, ResizeDisk,
 };
 pub use self::events::{Event, EventActor, EventGap, EventList, EventObject, EventsQuery};
 pub use self::evictions::{EvictedStatus, EvictionsStatus};
+pub use self::lending::{
+    CertificateStatus, DrainLending, LeaseDirection, LeaseList, LeaseStatus, LendPeer, LendPhase,
+    LendStatus, PeerCounters, PeerGuard, PeerLink, PeerPages, PeerReport, ResumeLending,
+};
 pub use self::rings::RingStatus;
 pub use self::saves::{
     CopyKind, CopyReport, CopyStatus, GrantSource, RestoreFile, SaveFile, SetFrozen,
@@ -52,6 +59,9 @@ pub struct Status {
     /// Swapped pages that no disk writes any more.
     #[serde(default)]
     pub left_behind: Vec<OrphanedPages>,
+    /// How the host stands with its peers. Null if it has none.
+    #[serde(default)]
+    pub lending: Option<LendStatus>,
     /// Where live changes differ from the config.
     pub changed: Vec<ConfigDifference>,
     /// The save or restore that is under way.
@@ -349,17 +359,6 @@ pub struct ChangeTenant {
     /// Whether the change survives a restart.
     #[serde(default)]
     pub lasts: ChangeLifetime,
-}
-
-/// How long a change holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChangeLifetime {
-    /// The change is saved and holds after a restart.
-    #[default]
-    Always,
-    /// The change holds until the daemon ends.
-    UntilRestart,
 }
 
 /// A floor or a ceiling: an amount, or `"none"`.

@@ -8,6 +8,7 @@ mod disks;
 mod events;
 mod file_calls;
 mod http_error;
+mod lending;
 mod listeners;
 mod long_calls;
 mod replies;

@@ -32,7 +32,11 @@ impl From<RequestError> for HttpError {
     fn from(declined: RequestError) -> HttpError {
         let (status, hint) = match &declined {
             RequestError::Tenant(error) => tenant_error_reply(error),
-            RequestError::Hold | RequestError::Amount(_) => {
+            RequestError::NoPeers => (
+                StatusCode::CONFLICT,
+                "docs/config.md describes [peers], [lend] and [borrow]; set them and restart".into(),
+            ),
+            RequestError::Hold | RequestError::DrainNotice | RequestError::Amount(_) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, NOTHING_CHANGED.into())
             }
             RequestError::Policy(_) => (

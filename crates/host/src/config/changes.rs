@@ -7,6 +7,22 @@ use sublet_types::{Bytes, DiskName, DiskSettings, EvictionKind, TenantName, Weig
 use super::knobs::disk_lines;
 use super::listen::ListenAddress;
 
+/// What an owner did about lending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainChange {
+    /// Nothing is lent.
+    Drain,
+    /// The host lends again.
+    Resume,
+}
+
+impl DrainChange {
+    /// Returns whether nothing is lent from then on.
+    pub fn is_drain(self) -> bool {
+        self == DrainChange::Drain
+    }
+}
+
 /// The changes of one tenant. `None` means that the config's value holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantChange {

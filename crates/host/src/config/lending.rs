@@ -29,6 +29,11 @@ impl WrittenConfig {
         self.lending_amount_faults(faults);
     }
 
+    /// Returns whether anything was said of peers.
+    pub(super) fn has_peers(&self) -> bool {
+        self.first_said("peers").is_some()
+    }
+
     /// The first key of a table of lending that was set, in the order of the reference.
     fn first_said(&self, table: &str) -> Option<String> {
         let knobs = LENDING_KNOBS.iter().filter(|knob| knob.table == table);

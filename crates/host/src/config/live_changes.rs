@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sublet_types::{DiskName, FileKind, TenantName};
 
-use super::changes::{DiskChange, PolicyChange, TenantChange};
+use super::changes::{DiskChange, DrainChange, PolicyChange, TenantChange};
 use super::faults::ConfigFaults;
 use super::file::{LoadError, read_text};
 use super::persist_error::PersistError;
@@ -27,6 +27,8 @@ pub struct LiveChanges {
     disks: BTreeMap<DiskName, DiskChange>,
     /// Folders for backings, beside the config's.
     folders: Vec<PathBuf>,
+    /// Whether lending drains, if that differs from the config.
+    drain: Option<DrainChange>,
 }
 
 impl LiveChanges {
@@ -38,6 +40,7 @@ impl LiveChanges {
             changes: BTreeMap::new(),
             disks: BTreeMap::new(),
             folders: Vec::new(),
+            drain: None,
         }
     }
 
@@ -121,6 +124,20 @@ impl LiveChanges {
         next
     }
 
+    /// Whether lending drains, if that differs from the config.
+    pub fn drain(&self) -> Option<DrainChange> {
+        self.drain
+    }
+
+    /// A copy in which lending drains, or does not, or does as the config says.
+    #[must_use]
+    pub(crate) fn with_drain(&self, drain: Option<DrainChange>) -> LiveChanges {
+        LiveChanges {
+            drain,
+            ..self.clone()
+        }
+    }
+
     /// What was done with a disk.
     pub fn disk(&self, name: &DiskName) -> Option<&DiskChange> {
         self.disks.get(name)
@@ -143,6 +160,7 @@ impl LiveChanges {
             && self.changes == other.changes
             && self.disks == other.disks
             && self.folders == other.folders
+            && self.drain == other.drain
     }
 
     /// The file as it was left, if there is one.
@@ -167,6 +185,7 @@ impl LiveChanges {
         self.policy = alone.policy_change();
         self.disks = alone.disk_changes();
         self.folders = alone.added_folders();
+        self.drain = alone.drain_change();
         Ok(())
     }
 
@@ -202,6 +221,9 @@ impl LiveChanges {
                 text,
                 "\n[disk]\n# Beside those of the config.\nallow = {folders}\n"
             );
+        }
+        if let Some(drain) = self.drain {
+            let _ = write!(text, "\n[lend]\ndrain = {}\n", drain.is_drain());
         }
         for (name, change) in &self.changes {
             change.write(name, &mut text);

@@ -26,7 +26,7 @@ mod written;
 mod tests;
 
 pub use bounds::{DISKS_MAX, WEIGHT_MAX};
-pub use changes::{DiskChange, PolicyChange, TenantChange};
+pub use changes::{DiskChange, DrainChange, PolicyChange, TenantChange};
 pub(crate) use disks::{check_disk_size, parse_requested_disk};
 pub use faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 pub use file::LoadError;

@@ -8,7 +8,7 @@ use sublet_types::{DiskName, FileKind, TenantName};
 use toml::de::{DeTable, DeValue};
 
 use super::bounds::DISKS_MAX;
-use super::changes::{PolicyChange, TenantChange};
+use super::changes::{DrainChange, PolicyChange, TenantChange};
 use super::faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 use super::knobs::{
     DAEMON_KNOBS, DISK_KNOBS, Knob, LENDING_KNOBS, LENDING_TABLES, RETIRED_KNOBS, RetiredKnob,
@@ -55,8 +55,8 @@ impl WrittenConfig {
         ConfigFaults::of(faults)
     }
 
-    /// Reads live changes over what was set before. Returns the tenants and disks that they change and nobody else
-    /// names.
+    /// Reads live changes over what was set before. Returns what they change and nobody else names: tenants,
+    /// disks, and a drain without peers.
     pub(super) fn read_live(
         &mut self,
         file: &Path,
@@ -92,7 +92,8 @@ impl WrittenConfig {
         self.tenants.retain(|name, _| !orphans.contains(name));
         let tenants = orphans.iter().map(|name| format!("tenants.{name}"));
         let disks = lost.iter().map(|name| format!("disks.{name}"));
-        Ok(tenants.chain(disks).collect())
+        let drain = self.drop_idle_drain();
+        Ok(tenants.chain(disks).chain(drain).collect())
     }
 
     /// Adds the default tenant if no tenant or disk is named.
@@ -130,6 +131,24 @@ impl WrittenConfig {
             true => self.tables.disk.allow.clone(),
             false => Vec::new(),
         }
+    }
+
+    /// Whether this file alone says that lending drains, or that it does not.
+    pub(super) fn drain_change(&self) -> Option<DrainChange> {
+        let is_said = self.locations.contains_key(DRAIN_KEY);
+        is_said.then_some(match self.lending.lend.drain {
+            true => DrainChange::Drain,
+            false => DrainChange::Resume,
+        })
+    }
+
+    /// Forgets a drain of live changes if the config has no peers any more. Returns its key if it did.
+    fn drop_idle_drain(&mut self) -> Option<String> {
+        let is_idle = !self.has_peers() && self.locations.remove(DRAIN_KEY).is_some();
+        is_idle.then(|| {
+            self.lending.lend.drain = false;
+            DRAIN_KEY.to_owned()
+        })
     }
 
     /// What this file alone says of the policy.
@@ -323,6 +342,9 @@ impl WrittenTenant {
 pub(super) fn default_name() -> TenantName {
     "default".parse().expect("a fixed name that fits")
 }
+
+/// The key of the knob that drains lending.
+const DRAIN_KEY: &str = "lend.drain";
 
 /// The key with which a file that a daemon wrote says its version.
 pub(super) const VERSION_KEY: &str = "version";

@@ -4,6 +4,7 @@ mod copy_progress;
 mod disk_removal;
 mod disks;
 mod folders;
+mod lending;
 mod policy;
 mod release;
 mod reload;
@@ -16,11 +17,13 @@ mod tenants;
 mod what_if;
 mod what_if_error;
 
+pub(crate) use self::lending::{expiry_chore, record_peer_files};
 pub use self::request_error::RequestError;
 pub use self::save_error::SaveError;
 pub use self::what_if_error::WhatIfError;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sublet_frontends::backend::Backend;
@@ -47,7 +50,7 @@ pub struct Daemon {
     headroom: Headroom,
     manager: MemoryManager,
     disks: Disks,
-    lending: Option<Lending>,
+    lending: Option<Arc<Lending>>,
     /// Memory of the process beside the arena, the stage and the heap.
     fixed: Bytes,
     config: Config,
@@ -59,18 +62,31 @@ pub struct Daemon {
     events: Events,
 }
 
+/// What a daemon is made of.
+pub(crate) struct DaemonParts {
+    pub(crate) backend: Backend,
+    pub(crate) tenants: TenantRegistry,
+    pub(crate) headroom: Headroom,
+    pub(crate) manager: MemoryManager,
+    pub(crate) disks: Disks,
+    pub(crate) lending: Option<Arc<Lending>>,
+    pub(crate) loaded: LoadedConfig,
+    pub(crate) events: Events,
+}
+
 impl Daemon {
     /// A daemon with everything in place.
-    pub(crate) fn new(
-        backend: Backend,
-        tenants: TenantRegistry,
-        headroom: Headroom,
-        manager: MemoryManager,
-        disks: Disks,
-        lending: Option<Lending>,
-        loaded: LoadedConfig,
-        events: Events,
-    ) -> Daemon {
+    pub(crate) fn new(parts: DaemonParts) -> Daemon {
+        let DaemonParts {
+            backend,
+            tenants,
+            headroom,
+            manager,
+            disks,
+            lending,
+            loaded,
+            events,
+        } = parts;
         let held = backend.store.held();
         let resident = process::resident().unwrap_or_default();
         let fixed = resident - held - disks.stage_resident() - heap::allocated();
@@ -106,7 +122,7 @@ impl Daemon {
 
     /// Says goodbye to the peers, if there are some.
     pub(crate) fn part_from_peers(&self) {
-        self.lending.iter().for_each(Lending::part);
+        self.lending.iter().for_each(|lending| lending.part());
     }
 
     /// Writes down what holds, over a change that was refused.

@@ -1,4 +1,4 @@
-//! SIGHUP: the daemon reads passwords and certificates again, each by itself. It does so away from the thread that
+//! SIGHUP: the daemon reads passwords, certificates and the list `peers.deny` again, each by itself. It does so away from the thread that
 //! waits for the end.
 
 use std::sync::Arc;
@@ -51,12 +51,13 @@ impl Daemon {
         let mut outcome = CredentialReport::new(&self.events, EventReason::Reread);
         self.tenants.reload_credentials(&mut outcome);
         self.disks.reload_certificates(&mut outcome);
+        self.reload_peers(&mut outcome);
         let config = self.file.as_ref().map(|file| file.display().to_string());
         tracing::info!(
             read = outcome.read.join(", "),
             refused = outcome.refused.join(", "),
             config = config.unwrap_or_default(),
-            "SIGHUP: passwords and certificates were read anew; the config was not, nor the certificate and token of the admin interface: they hold until a restart"
+            "SIGHUP: passwords and certificates were read anew; the config was not, except for peers.deny, nor the certificate and token of the admin interface: they hold until a restart"
         );
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sublet_types::BelowBlock;
 
+use super::lending::DRAIN_NOTICE_MAX;
 use super::save_error::SaveError;
 use super::what_if_error::WhatIfError;
 use crate::config::{ConfigFaults, DISKS_MAX, PersistError};
@@ -45,6 +46,12 @@ pub enum RequestError {
     /// The hold is longer than anybody can mean.
     #[error("a hold lasts {} days at most", HOLD_MAX.as_secs() / 86_400)]
     Hold,
+    /// The host has no peers.
+    #[error("this host has no peers: its config has no section [peers]")]
+    NoPeers,
+    /// The notice of a drain is longer than anybody can mean.
+    #[error("a drain's notice lasts {} minutes at most", DRAIN_NOTICE_MAX.as_secs() / 60)]
+    DrainNotice,
     /// The amount is less than can be given back.
     #[error("a release of {0}")]
     Amount(#[from] BelowBlock),

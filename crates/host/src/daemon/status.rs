@@ -53,6 +53,7 @@ impl Daemon {
             changed: self.differences(&tenants, &disks),
             tenants: self.statuses_of(tenants),
             disks,
+            lending: self.lending_status(),
             left_behind: self.disks.left_behind(),
             copying: self.copying.status(),
         }
@@ -69,6 +70,9 @@ impl Daemon {
         settings.extend(self.disk_settings());
         let folders = self.disk_folders().folders;
         settings.insert("disk.allow".to_owned(), folders.join(", "));
+        if let Some(drains) = self.is_draining() {
+            settings.insert("lend.drain".to_owned(), drains.to_string());
+        }
         Settings {
             version: VERSION,
             settings,
@@ -209,6 +213,7 @@ impl Daemon {
         all.extend(of_disks);
         all.extend(self.removed_disks());
         all.extend(self.folder_difference());
+        all.extend(self.drain_difference());
         all
     }
 

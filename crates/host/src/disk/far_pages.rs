@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use sublet_store::{AwayTicket, GetOutcome, PageKey};
+use sublet_store::{AccessPattern, AwayTicket, GetOutcome, PageKey, PageRun};
 
 use super::disk_thread::DiskThread;
 use super::page_span::{PageSpan, key};
@@ -79,7 +79,7 @@ impl DiskThread {
     }
 
     /// Brings pages home that lenders have and somebody will probably read soon, in one message for each lease.
-    pub(super) async fn bring_home_ahead(&self, pages: Range<u64>) {
+    pub(super) async fn bring_home_ahead(&self, pages: Range<u64>, pattern: AccessPattern) {
         if self.far.is_none() {
             return;
         }
@@ -91,7 +91,15 @@ impl DiskThread {
             }
         }
         // The range is held, so nobody changes the pages meanwhile.
-        let put = |page, bytes: &[u8]| self.disk.put_page(&self.tenancy, page, bytes);
+        let put = |page, bytes: &[u8]| {
+            let (worker, tenant, now) = self.tenancy.worker_tenant_now();
+            let run = PageRun {
+                first: self.key(page),
+                count: 1,
+                pattern,
+            };
+            worker.put_run(tenant, run, now, |_, frame| frame.write(bytes), |_, _| ());
+        };
         self.fetch(&mut far, FetchPurpose::ReadAhead, put).await;
         self.release_far_run(Some(far));
     }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use sublet_frontends::block_device::{Buffer, Extent, Fua, Hole, ZeroSpeed, Zeroing};
-use sublet_store::UnwrittenPage;
 use sublet_store::disk_caching::ReadCause;
+use sublet_store::{AccessPattern, PageRun, UnwrittenPage};
 use sublet_types::PAGE_BYTES;
 
 use super::backed_disk::BackingOperation;
@@ -200,25 +200,30 @@ impl DiskThread {
     /// Keeps what was read, as far as the disk keeps such pages. Swap keeps none: the guest has the page now, and what
     /// it puts there next must not be overtaken.
     fn admit_read(&self, cover: &PageSpan, run: &Range<u64>, room: &Buffer, position: u64) {
-        let reading = &self.disk.reading;
-        if self.disk.swap.is_some() || !reading.admits(run.clone(), position, ReadCause::Demand) {
+        if self.disk.swap.is_some() {
             return;
         }
-        for piece in by_object(run.clone()) {
-            self.put_run(cover, piece, room);
+        let reading = &self.disk.reading;
+        if let Some(pattern) = reading.admit(run.clone(), position, ReadCause::Demand) {
+            for piece in by_object(run.clone()) {
+                self.put_run(cover, piece, pattern, room);
+            }
         }
     }
 
     /// Puts pages of one object.
-    fn put_run(&self, cover: &PageSpan, pages: Range<u64>, room: &Buffer) {
+    fn put_run(&self, cover: &PageSpan, pages: Range<u64>, pattern: AccessPattern, room: &Buffer) {
         let first = pages.start;
         let fill = |n, frame: &mut UnwrittenPage<'_>| {
             frame.write(&room[cover.page_bytes(first + u64::from(n))]);
         };
-        let count = (pages.end - first) as u32;
+        let run = PageRun {
+            first: key(self.disk.pool, first),
+            count: (pages.end - first) as u32,
+            pattern,
+        };
         let (worker, tenant, now) = self.tenancy.worker_tenant_now();
-        let key = key(self.disk.pool, first);
-        worker.put_run(tenant, key, count, now, fill, |_, _| ());
+        worker.put_run(tenant, run, now, fill, |_, _| ());
     }
 
     fn put(&self, page: u64, bytes: &[u8]) {
@@ -550,9 +555,9 @@ impl DiskThread {
         let missing = |page: &u64| !self.has_page(*page);
         let position = position + (elsewhere.start - from);
         let reading = &self.disk.reading;
-        let stays = reading.admits(elsewhere.clone(), position, ReadCause::ReadAhead);
-        if stays {
-            self.bring_home_ahead(elsewhere.clone()).await;
+        let stays = reading.admit(elsewhere.clone(), position, ReadCause::ReadAhead);
+        if let Some(pattern) = stays {
+            self.bring_home_ahead(elsewhere.clone(), pattern).await;
         }
         let Some(pages) = ends(elsewhere, missing) else {
             return;
@@ -564,10 +569,12 @@ impl DiskThread {
         let (read, room) = self
             .read_backing(pages.start * PAGE_BYTES, room, part)
             .await;
-        if read.is_ok() && stays {
+        if read.is_ok()
+            && let Some(pattern) = stays
+        {
             self.tally.read_ahead.add(cover.count());
             for page in pages.filter(missing) {
-                self.put(page, &room[cover.page_bytes(page)]);
+                self.put_run(&cover, page..page + 1, pattern, &room);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use parking_lot::Mutex;
+use sublet_store::AccessPattern;
 use sublet_store::disk_caching::{
     Admission, AdmissionSettings, ReadAheadWindow, ReadCause, ReadStreams, Retention, STREAMS,
 };
@@ -59,9 +60,16 @@ impl ReadTracker {
         (advice.run.saturating_sub(count), ahead)
     }
 
-    /// Returns whether pages that one read brought are put into memory.
-    pub(super) fn admits(&self, pages: Range<u64>, position: u64, coming: ReadCause) -> bool {
-        self.0.lock().admission.admit(pages, position, coming) != Retention::Dropped
+    /// The pattern with which pages that one read brought are put into memory. `None` if they are not put.
+    pub(super) fn admit(
+        &self,
+        pages: Range<u64>,
+        position: u64,
+        coming: ReadCause,
+    ) -> Option<AccessPattern> {
+        let admission = &mut self.0.lock().admission;
+        let is_put = admission.admit(pages, position, coming) != Retention::Dropped;
+        is_put.then(|| admission.pattern(position))
     }
 
     /// Those of the pages, just read from memory, that leave now.

@@ -1,9 +1,11 @@
 //! Tests of disks.
 
 mod ailing;
+mod far;
 mod killed;
 mod model;
 mod notes;
+mod sequential;
 mod silent;
 
 use std::path::Path;
@@ -30,6 +32,7 @@ use super::error::DiskError;
 use super::open::{DiskHistory, DiskOpenOptions, RunningDisk};
 use super::stage::{Preface, Stage};
 use crate::observe::events::Events;
+use crate::peers::far_memory::FarMemory;
 use crate::wait_until::wait_until;
 
 /// Waits for one outcome at a time.
@@ -50,6 +53,7 @@ fn backend(memory: Bytes) -> Backend {
         evicts: true,
         pages: PageSettings {
             shards: 4,
+            far_blocks: 8,
             ..PageSettings::default()
         },
     });
@@ -66,6 +70,7 @@ struct Rig {
     stage: Option<Arc<Stage>>,
     settings: DiskSettings,
     open: Option<RunningDisk>,
+    far: Option<FarMemory>,
 }
 
 const DISK_BYTES: u64 = 4 << 20;
@@ -112,6 +117,7 @@ impl Rig {
             stage: (kind == DiskKind::Swap).then(|| stage(64)),
             settings,
             open: None,
+            far: None,
         };
         rig.open();
         rig
@@ -141,7 +147,7 @@ impl Rig {
             may_make: history == DiskHistory::Written,
             mark: None,
             history,
-            far: None,
+            far: self.far.clone(),
             events: &Events::default(),
         };
         RunningDisk::start(&self.settings, &opening)

@@ -50,8 +50,9 @@ impl StatisticsSampler {
     /// Takes a snapshot from the store's figures of this moment.
     pub(super) fn sample(&mut self, backend: &Backend, all: &AllFigures, now: Second) -> Snapshot {
         let (figures, tenants, shared) = (all.store, &all.tenants, all.shared_pages());
-        let total = figures.limit - figures.index - figures.reserve;
-        let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
+        let here = figures.limit - figures.index - figures.reserve;
+        let total = here + figures.far.borrowed;
+        let held: Bytes = tenants.iter().map(held).sum();
         // Another tenant may have the number of one that is gone.
         let there: HashSet<TenantId> = tenants.iter().map(|tenant| tenant.id).collect();
         self.tenants.retain(|id, _| there.contains(id));
@@ -134,9 +135,15 @@ impl StatisticsSampler {
             id: figures.id,
             weight: figures.settings.weight,
             floor: figures.settings.floor.map(Pages::of),
-            ceiling: figures.settings.ceiling.map(Pages::of),
-            held: Pages::of(figures.held),
-            used: Pages(figures.pages.used.0 + Pages::of(figures.used).0),
+            // The owner's ceiling is for what the tenant has here.
+            ceiling: figures
+                .settings
+                .ceiling
+                .map(|ceiling| Pages::of(ceiling + held_at_lenders(figures))),
+            held: Pages::of(held(figures)),
+            used: Pages(
+                figures.pages.used.0 + figures.pages.at_lenders.0 + Pages::of(figures.used).0,
+            ),
             target: figures.target.map(Pages::of),
             puts: counts.puts.saturating_sub(before.puts),
             puts_succeeded: (counts.puts - counts.failed)
@@ -185,6 +192,15 @@ impl AccessCounts {
     }
 }
 
+/// What a tenant holds here and at lenders.
+fn held(figures: &TenantFigures) -> Bytes {
+    figures.held + held_at_lenders(figures)
+}
+
+fn held_at_lenders(figures: &TenantFigures) -> Bytes {
+    figures.pages.held_at_lenders.bytes()
+}
+
 /// A put of an item counts as failed if it was refused, or displaced another item of its tenant. Otherwise no target
 /// would ever grow. What a tenant loses when it is shrunk is no want of its own.
 fn counts(backend: &Backend, figures: &TenantFigures) -> AccessCounts {
@@ -199,5 +215,88 @@ fn counts(backend: &Backend, figures: &TenantFigures) -> AccessCounts {
         page_gets: pages.gets,
         hits: items.get_hits.get() + pages.hits,
         flushes: items.delete_hits.get() + pages.flushes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sublet_frontends::tenancy::{Clock, Ledger};
+    use sublet_store::{LeaseSlot, PageKey, PageSettings, Store, StoreSettings};
+    use sublet_types::{ObjectId, PageIndex, PoolFlags, TenantSettings, Weight};
+
+    use super::*;
+
+    /// A store of 16 MiB that has borrowed 8 MiB, and whose tenant put more pages than fit here.
+    fn backend() -> Backend {
+        let store = Store::new(StoreSettings {
+            capacity: Bytes::mib(16),
+            limit: Bytes::mib(16),
+            item_max: Bytes::mib(1),
+            seed: 5,
+            evicts: true,
+            pages: PageSettings {
+                shards: 2,
+                far_blocks: 4,
+                ..PageSettings::default()
+            },
+        });
+        let store = store.expect("a store");
+        store.add_to_lease(LeaseSlot(0), 0, 0..4).expect("a lease");
+        let settings = TenantSettings {
+            name: "t".parse().expect("a name"),
+            weight: Weight::default(),
+            floor: None,
+            ceiling: Some(Bytes::mib(32)),
+        };
+        let tenant = store.add_tenant(settings).expect("a tenant");
+        let pool = store
+            .create_pool(tenant, PoolFlags::default(), None)
+            .expect("a pool");
+        let worker = store.worker().expect("a worker");
+        for index in (0..5000).map(PageIndex) {
+            let object = ObjectId(u64::from(index.0) % 7);
+            let key = PageKey {
+                pool,
+                object,
+                index,
+            };
+            worker.put_page(tenant, key, Second(1), |page| page.write(&[7; 4096]));
+        }
+        Backend {
+            store,
+            clock: Clock::start(),
+            ledger: Arc::new(Ledger::default()),
+        }
+    }
+
+    /// What lenders have lent counts as memory, and what a tenant has there as its own.
+    #[test]
+    fn a_snapshot_counts_what_is_at_lenders() {
+        let backend = backend();
+        let all = backend.store.all_figures();
+        let (figures, tenant) = (all.store, &all.tenants[0]);
+        let here = figures.limit - figures.index - figures.reserve;
+        let at_lenders = tenant.pages.at_lenders;
+        let far = tenant.pages.held_at_lenders;
+        assert!(at_lenders.0 > 100 && far.bytes() == figures.far.used);
+        assert_eq!(figures.far.borrowed, Bytes::mib(8));
+
+        let snapshot = StatisticsSampler::default().sample(&backend, &all, Second(2));
+        let seen = &snapshot.tenants[0];
+        assert_eq!(snapshot.total.bytes(), here + Bytes::mib(8));
+        assert_eq!(seen.used.0, tenant.pages.used.0 + at_lenders.0);
+        assert_eq!(seen.held.bytes(), tenant.held + far.bytes());
+        assert_eq!(snapshot.free.0, snapshot.total.0 - seen.held.0);
+        assert_eq!(
+            seen.ceiling.map(Pages::bytes),
+            Some(Bytes::mib(32) + far.bytes())
+        );
+
+        backend.store.end_lease(LeaseSlot(0));
+        let all = backend.store.all_figures();
+        let snapshot = StatisticsSampler::default().sample(&backend, &all, Second(3));
+        assert_eq!(snapshot.tenants[0].held.bytes(), all.tenants[0].held);
     }
 }

@@ -15,11 +15,12 @@ use parking_lot::Mutex;
 use sublet_frontends::backend::Backend;
 use sublet_frontends::listeners::{Endpoint, ListenError, Listener, Transport, bind_one};
 use sublet_lend::control::Addresses;
-use sublet_lend::ids::SessionId;
+use sublet_lend::ids::{PeerId, SessionId};
 use sublet_lend::node::{LendingInput, LendingStatus};
 use sublet_lend::seal::{AegisTrial, BrokenCipher, CipherSelection, choose_cipher};
-use sublet_tls::peer::{PeerCredentialError, PeerTlsSettings};
+use sublet_tls::peer::{Fingerprint, PeerCredentialError, PeerTlsSettings};
 
+use super::certificate_expiry::{CertificateEnd, CertificateKind};
 use super::control::{
     ControlMember, ControlPlane, ControlPlaneError, ControlPlanePorts, ControlPlaneSettings,
     PeerNotice, PeerObserver, PeerTables, ServePageConnections,
@@ -27,7 +28,8 @@ use super::control::{
 use super::courier::{Courier, CourierError, CourierFigures};
 use super::far_memory::FarMemory;
 use super::page_server::{
-    CpuShare, PageServer, PageServerError, PageServerFigures, PageServerSettings, ServingRate,
+    CpuShare, PageServer, PageServerError, PageServerFigures, PageServerSettings, ServedPages,
+    ServingRate,
 };
 use crate::config::{BorrowConfig, Config, LendConfig, PeersConfig};
 
@@ -36,6 +38,9 @@ const BACKLOG: u32 = 128;
 
 /// How long the end waits for the goodbyes to leave.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
+
+/// How long whoever tells the node something waits until the figures show it.
+const TOLD_MAX: Duration = Duration::from_secs(1);
 
 /// The environment's switch that makes the self-test of AEGIS fail, so that tests see the other cipher.
 const REFUSE_AEGIS: &str = "SUBLET_TEST_REFUSE_AEGIS";
@@ -106,6 +111,8 @@ pub struct Lending {
     courier: Courier,
     far: FarMemory,
     cipher: CipherSelection,
+    members: Vec<ControlMember>,
+    tls: Mutex<PeerTlsSettings>,
     left: Mutex<Receiver<()>>,
 }
 
@@ -130,7 +137,8 @@ impl Lending {
             addresses: ports.listeners.addresses(),
             limits: config.lend.limits(),
             borrow_max: config.borrow.blocks_max(),
-            drain: None,
+            // Nothing is lent yet, so nobody needs notice.
+            drain: config.lend.drain.then_some(Duration::ZERO),
             cipher: cipher.cipher,
         };
         let now = Duration::from_nanos(backend.clock.moment().0);
@@ -166,22 +174,61 @@ impl Lending {
             courier,
             far: ports.far,
             cipher,
+            members: settings.members,
+            tls: Mutex::new(tls.clone()),
             left: Mutex::new(left),
         }))
     }
 
-    /// Tells the node something: a drain, a recall, that it lends again.
+    /// Tells the node something: a drain, a recall, that it lends again. Waits until the figures show it, but not for
+    /// long.
     pub fn tell(&self, input: LendingInput) {
         self.control.tell(input);
+        self.control.wait_until_told(TOLD_MAX);
     }
 
-    /// Reads the certificates anew, and denies whom `tls` denies. See [`ControlPlane::reload`].
+    /// Reads the certificates anew, and denies those of `denied`, if that is known anew. See [`ControlPlane::reload`].
     ///
     /// # Errors
     ///
     /// A file cannot be used. What was read before holds.
-    pub fn reload(&self, tls: &PeerTlsSettings) -> Result<(), PeerCredentialError> {
-        self.control.reload(tls)
+    pub fn reload(&self, denied: Option<Vec<Fingerprint>>) -> Result<(), PeerCredentialError> {
+        let mut tls = self.tls.lock();
+        let mut next = tls.clone();
+        if let Some(denied) = denied {
+            next.denied = denied;
+        }
+        self.control.reload(&next)?;
+        *tls = next;
+        self.control.wait_until_told(TOLD_MAX);
+        Ok(())
+    }
+
+    /// This host's identity, and the files that prove it.
+    pub fn tls(&self) -> PeerTlsSettings {
+        self.tls.lock().clone()
+    }
+
+    /// When the certificates end that were read last.
+    pub fn certificate_ends(&self) -> Vec<CertificateEnd> {
+        let (tls, credentials) = (self.tls(), self.control.credentials());
+        let own = CertificateEnd {
+            kind: CertificateKind::Own,
+            file: tls.certificate,
+            ends_unix: credentials.ends_unix(),
+        };
+        let of_authorities = credentials.authorities_end_unix();
+        let of_authorities = of_authorities.map(|ends_unix| CertificateEnd {
+            kind: CertificateKind::Authority,
+            file: tls.ca,
+            ends_unix,
+        });
+        [Some(own), of_authorities].into_iter().flatten().collect()
+    }
+
+    /// The members, in the order of their numbers.
+    pub fn members(&self) -> &[ControlMember] {
+        &self.members
     }
 
     /// How the node stands with its peers.
@@ -204,9 +251,14 @@ impl Lending {
         self.cipher
     }
 
-    /// What was carried to lenders.
-    pub fn courier_figures(&self) -> CourierFigures {
-        self.courier.figures()
+    /// What was carried to a lender.
+    pub fn carried(&self, lender: PeerId) -> CourierFigures {
+        self.courier.figures_of(lender)
+    }
+
+    /// What a borrower was served.
+    pub fn served(&self, borrower: PeerId) -> ServedPages {
+        self.server.served(borrower)
     }
 
     /// What borrowers were served.

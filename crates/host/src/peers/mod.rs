@@ -11,15 +11,19 @@
 //! Who may connect, which block an index stands for, and which leases there are is what the control connections know.
 
 mod byte_buffers;
+pub mod certificate_expiry;
 pub mod control;
 pub mod courier;
 pub mod far_memory;
 pub mod lease_routes;
 pub mod lender_session;
 pub mod lending;
+pub(crate) mod lending_figures;
 mod outgoing_socket;
 pub mod page_fetcher;
 mod page_ranges;
 pub mod page_server;
+mod peer_event_reasons;
+pub(crate) mod peer_events;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -36,6 +36,7 @@ mod shuffle;
 mod sizes;
 mod status;
 mod store;
+mod store_lease;
 mod sublet_option;
 mod tested_server;
 mod traces;

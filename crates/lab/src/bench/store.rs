@@ -21,6 +21,7 @@ use super::progress::BenchProgress;
 use super::release::touched_memory;
 use super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
 use super::shuffle::{shuffle, shuffled};
+use super::store_lease;
 
 /// Options of the bench.
 #[derive(Clone, Debug, clap::Args)]
@@ -62,7 +63,7 @@ const PUMA_BYTES: f64 = 8.0;
 /// Times puts and gets. Sublet and bare copies take turns.
 pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, BenchError> {
     let rounds = args.rounds.get();
-    progress.expect(rounds + 1);
+    progress.expect(rounds + 2);
     let mut bench = StoreBench::new(args)?;
     let mut turns = StoreTimings::default();
     let mut report = BenchReport::default();
@@ -76,10 +77,15 @@ pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, 
     report.rows.extend(bench.overhead());
     report.rows.extend(bench.two_threads()?);
     progress.step();
+    let pages = bench.order.len();
+    drop(bench);
+    let lease_rows = store_lease::rows(args.memory, args.objects, args.eviction, rounds)?;
+    report.rows.extend(lease_rows);
+    progress.step();
     report.notes.push(format!(
         "{} pages over {} objects in random order, eviction {}. The peer copies between random frames of as much \
          memory in huge pages and one hot buffer.",
-        bench.order.len(),
+        pages,
         args.objects,
         args.eviction
     ));

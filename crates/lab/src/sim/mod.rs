@@ -7,6 +7,7 @@ mod error;
 mod list;
 mod mortar;
 mod progress;
+mod puma;
 mod results;
 mod run;
 mod run_all;
@@ -49,6 +50,8 @@ enum SimCommand {
     Mortar,
     /// Run Synergy's table 8: eviction by file beside block LRU
     Synergy,
+    /// Run PUMA's figures 4, 5 and 7 and its tables 1 and 2: a guest whose evicted pages go to another host
+    Puma(puma::Args),
     /// Run the experiments of docs/simulator/results.md, keep what they come to, and render the page
     Results(results::Args),
 }
@@ -64,7 +67,7 @@ impl SimCommand {
         let unheard = match self {
             SimCommand::List => [judges, outcome].concat(),
             SimCommand::Results(_) => [&judges[..], &outcome, &[(how.json, "--json")]].concat(),
-            SimCommand::Sharing(_) | SimCommand::Disk(_) => judges.into(),
+            SimCommand::Sharing(_) | SimCommand::Disk(_) | SimCommand::Puma(_) => judges.into(),
             SimCommand::Run(_)
             | SimCommand::Compare(_)
             | SimCommand::Smartmem(_)
@@ -91,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         SimCommand::Smartmem(args) => smartmem::run(args, how),
         SimCommand::Mortar => mortar::run(how),
         SimCommand::Synergy => synergy::run(how),
+        SimCommand::Puma(args) => puma::run(args, how),
         SimCommand::Results(args) => Ok(results::run(args)),
     };
     ended.unwrap_or_else(|error| error.exit())

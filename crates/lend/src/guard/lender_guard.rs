@@ -23,6 +23,9 @@ const TIME_LIMIT_FACTOR: u32 = 4;
 /// The shortest time limit of a request. Shorter ones would hit requests that only waited for a thread to wake.
 const TIME_LIMIT_MIN: Duration = Duration::from_micros(200);
 
+/// A miss counts as this many times the average at the most.
+const MISS_FACTOR_MAX: u32 = 8;
+
 /// The time limit of a request under [`GuardPolicy::Puma`], which has none of its own. The connection to a silent
 /// lender ends after as long.
 const PUMA_TIME_LIMIT: Duration = Duration::from_secs(1);
@@ -152,7 +155,16 @@ impl LenderGuard {
         self.add_far(limit)
     }
 
-    /// Records that the lender answered a ping after `took`, or that the ping was given up after `took`.
+    /// Records that a ping was given up after `limit`. How long it would have taken is not known, so it counts as a miss.
+    /// If it counted as `limit`, a lender that never answers would seem quicker than a miss.
+    pub fn ping_timed_out(&mut self, limit: Duration) -> Option<GuardChange> {
+        match self.rule {
+            GuardRule::Relative => self.pinged(limit.max(self.backing())),
+            GuardRule::Puma(_) => self.pinged(limit),
+        }
+    }
+
+    /// Records that the lender answered a ping after `took`.
     pub fn pinged(&mut self, took: Duration) -> Option<GuardChange> {
         if let GuardRule::Puma(averages) = &mut self.rule {
             averages.add(took);
@@ -160,9 +172,11 @@ impl LenderGuard {
         self.add_far(took)
     }
 
-    /// Records that a read of the backing took `took`.
+    /// Records that a read of the backing took `took`. A read that took very long counts as several of the average, for
+    /// one seek among quick reads says little of the next miss, and while the lender is asked few misses are measured.
     pub fn missed(&mut self, took: Duration) -> Option<GuardChange> {
-        self.backing.add(took, ONE_IN);
+        let longest = (self.backing() * MISS_FACTOR_MAX).max(TIME_LIMIT_MIN);
+        self.backing.add(took.min(longest), ONE_IN);
         self.decide()
     }
 
@@ -248,6 +262,25 @@ mod tests {
         assert_eq!(change, Some(GuardChange::Shut { far, backing }));
         assert_eq!(guard.state(), GuardState::Shut);
         assert_eq!(guard.answered(us(1000)), None, "it is shut already");
+    }
+
+    /// A lender that never answers, beside a backing with a seek among its quick reads.
+    #[test]
+    fn pings_that_are_given_up_never_open_a_guard() {
+        let mut guard = shut(us(300));
+        for n in 0..1000 {
+            let limit = guard.backing() / 2;
+            assert_eq!(guard.ping_timed_out(limit), None, "{n}");
+            let took = if n % 50 == 0 { us(15_000) } else { us(200) };
+            assert_eq!(guard.missed(took), None, "{n}");
+        }
+    }
+
+    #[test]
+    fn one_slow_miss_counts_as_eight() {
+        let mut guard = guard(us(100), us(1000));
+        guard.missed(Duration::from_secs(50));
+        assert_eq!(guard.backing(), us(1350));
     }
 
     #[test]

@@ -54,6 +54,18 @@ impl<K: Copy + Eq + Hash, V: Copy> LruMap<K, V> {
         self.places.contains_key(key)
     }
 
+    /// The entry of this key. This does not count as a use.
+    pub(crate) fn peek(&self, key: &K) -> Option<&V> {
+        let place = *self.places.get(key)?;
+        Some(&self.nodes[place as usize].value)
+    }
+
+    /// The entry of this key, to change it. This does not count as a use.
+    pub(crate) fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
+        let place = *self.places.get(key)?;
+        Some(&mut self.nodes[place as usize].value)
+    }
+
     /// Uses the entry of this key: it becomes the hottest.
     pub(crate) fn touch(&mut self, key: &K) -> Option<&mut V> {
         let place = *self.places.get(key)?;

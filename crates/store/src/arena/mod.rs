@@ -67,8 +67,10 @@ pub(crate) struct Arena {
     epochs: Epochs,
     unowned: Mutex<UnownedBlocks>,
     wear: Mutex<Wear>,
-    /// Blocks that may be held.
+    /// Blocks that may be held, less those below.
     limit: AtomicU32,
+    /// Blocks' worth of memory that tables beside the arena take, and that count against the limit.
+    charged: AtomicU32,
     /// Blocks backed by memory: owned, ready or in limbo.
     held: AtomicU32,
     ready: AtomicU32,
@@ -120,6 +122,7 @@ impl Arena {
             }),
             wear: Mutex::new(Wear::new(count)),
             limit: AtomicU32::new(0),
+            charged: AtomicU32::new(0),
             held: AtomicU32::new(0),
             ready: AtomicU32::new(0),
             limbo: AtomicU32::new(0),
@@ -166,7 +169,19 @@ impl Arena {
 
     /// Blocks that may be held.
     pub(crate) fn limit(&self) -> u32 {
-        self.limit.load(Ordering::Relaxed)
+        let limit = self.limit.load(Ordering::Relaxed);
+        limit.saturating_sub(self.charged())
+    }
+
+    /// Blocks of the limit that go to tables beside the arena.
+    pub(crate) fn charged(&self) -> u32 {
+        self.charged.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many bytes tables beside the arena take. Less than a block does not count.
+    pub(crate) fn charge(&self, bytes: u64) {
+        let blocks = u32::try_from(bytes / self.block_bytes as u64).unwrap_or(u32::MAX);
+        self.charged.store(blocks, Ordering::Relaxed);
     }
 
     pub(crate) fn set_limit(&self, limit: Bytes) {

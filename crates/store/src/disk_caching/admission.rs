@@ -6,7 +6,8 @@
 //! - `second-miss` keeps what is missed a second time, and so was missed in vain.
 //! - `drop-on-read` keeps what the client has not read from memory yet.
 //!
-//! Besides, the pages of a run past its first ones can be kept out (PUMA's filter).
+//! Besides, the pages of a run past its first ones can be kept out (PUMA's filter). Those that are put all the same are
+//! marked as parts of the run, and never go to a lender.
 //!
 //! ```text
 //!               asked for                                     read ahead
@@ -24,6 +25,7 @@ use std::ops::Range;
 use sublet_types::FillPolicy;
 
 use super::streams::{ReadAheadWindow, STREAMS};
+use crate::api::AccessPattern;
 use crate::eviction::Ghosts;
 
 /// How long a page that came from the backing stays in memory.
@@ -67,6 +69,10 @@ pub const GHOSTS_PER_PAGE: usize = 3;
 /// Pages that were read ahead and leave when they are read: two of the longest windows per stream. Beyond that, the
 /// oldest stay until they are evicted.
 const VISITORS_MAX: usize = STREAMS * 2 * ReadAheadWindow::DEFAULT.most as usize;
+
+/// From this place of its run on, a page counts as part of a sequential run, at the latest. From there on the backing is
+/// read ahead in the longest windows, so it is as fast as it ever is, and a lender could not spare the client anything.
+pub const SEQUENTIAL_FROM: u64 = ReadAheadWindow::DEFAULT.most as u64;
 
 /// The admission of one disk.
 #[derive(Debug)]
@@ -117,6 +123,14 @@ impl Admission {
             pages.for_each(|page| self.mark_visitor(page, stay));
         }
         stay
+    }
+
+    /// The pattern with which pages are put that came by one read. `position` is as for [`admit`](Admission::admit).
+    pub fn pattern(&self, position: u64) -> AccessPattern {
+        match position < self.sequential_max.min(SEQUENTIAL_FROM) {
+            true => AccessPattern::Random,
+            false => AccessPattern::Sequential,
+        }
     }
 
     /// How long a page stays that was just read from memory, at this place of a run: kept or not.
@@ -297,6 +311,25 @@ mod tests {
                 Retention::Once
             );
             assert_eq!(admission.record_hit(8, 4), Retention::Dropped);
+        }
+    }
+
+    #[test]
+    fn a_run_is_sequential_past_its_first_window_or_past_the_filter() {
+        use AccessPattern::{Random, Sequential};
+        for (filter, position, pattern) in [
+            (None, 0, Random),
+            (None, 31, Random),
+            (None, 32, Sequential),
+            (None, u64::MAX, Sequential),
+            (Some(4), 3, Random),
+            (Some(4), 4, Sequential),
+            (Some(1000), 31, Random),
+            (Some(1000), 32, Sequential),
+        ] {
+            let admission = admission(FillPolicy::Miss, filter);
+            let got = admission.pattern(position);
+            assert_eq!(got, pattern, "{filter:?} at {position}");
         }
     }
 

@@ -5,5 +5,7 @@
 mod admission;
 mod streams;
 
-pub use admission::{Admission, AdmissionSettings, GHOSTS_PER_PAGE, ReadCause, Retention};
+pub use admission::{
+    Admission, AdmissionSettings, GHOSTS_PER_PAGE, ReadCause, Retention, SEQUENTIAL_FROM,
+};
 pub use streams::{ReadAdvice, ReadAheadWindow, ReadStreams, STREAMS};

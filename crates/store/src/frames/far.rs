@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use crate::arena::WordTable;
+use crate::arena::{ROW, WordTable};
 use crate::lending::{FarFrame, PageSeal, SealTag};
 
 use super::{Frame, FrameId, FrameRows, QueueId};
@@ -47,6 +47,9 @@ impl FarState {
         FarState::Cancelled,
     ];
 }
+
+/// What a far frame takes: its record and its seal.
+pub(crate) const FAR_FRAME_BYTES: u64 = 2 * (ROW * size_of::<u32>()) as u64;
 
 const TAG_WORDS: usize = 4;
 const SEQUENCE: usize = TAG_WORDS;

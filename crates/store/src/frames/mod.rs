@@ -12,8 +12,9 @@ mod far;
 mod key;
 mod pool_pages;
 
+use crate::api::AccessPattern;
 use crate::arena::{Arena, BlockId, PrefetchAddress, PrefetchBatch, ROW, WordTable};
-pub(crate) use far::{FarFrames, FarState};
+pub(crate) use far::{FAR_FRAME_BYTES, FarFrames, FarState};
 pub(crate) use key::{EXTENT_PAGES, HashSeed, SeededHasher, StoredKey};
 pub(crate) use pool_pages::{POOLS_MAX, PoolPages};
 
@@ -47,7 +48,7 @@ pub(crate) const HITS_MAX: u8 = 3;
 /// The record of one frame: a row of words.
 ///
 /// ```text
-///  object low   object high   index   pool   prev   next   queue, hits, shard, stamp   note
+///  object low   object high   index   pool, pattern   prev   next   queue, hits, shard, stamp   note
 /// ```
 #[derive(Clone, Copy)]
 pub struct Frame<'a>(&'a [AtomicU32; ROW]);
@@ -62,6 +63,11 @@ const STATE: usize = 6;
 /// For an ephemeral page, when it was last put or used, as its eviction counts. For a persistent page, its number on
 /// disk.
 const NOTE: usize = 7;
+
+/// The bit of the pool's word that says that the page is part of a sequential run.
+const SEQUENTIAL: u32 = 1 << 31;
+
+const _: () = assert!(POOLS_MAX <= SEQUENTIAL as usize);
 
 const QUEUE: BitField = BitField { shift: 0, bits: 4 };
 const HITS: BitField = BitField { shift: 4, bits: 5 };
@@ -164,17 +170,38 @@ impl Frame<'_> {
     pub(crate) fn key(self) -> StoredKey {
         let object = u64::from(self.word(OBJECT_HIGH)) << 32 | u64::from(self.word(OBJECT_LOW));
         StoredKey {
-            pool: self.word(POOL),
+            pool: self.word(POOL) & !SEQUENTIAL,
             object: ObjectId(object),
             index: PageIndex(self.word(INDEX)),
         }
     }
 
+    /// Sets the page that lives in it. Its pattern is [`AccessPattern::Random`] until another is set.
     pub(crate) fn set_key(self, key: StoredKey) {
         self.set_word(OBJECT_LOW, key.object.0 as u32);
         self.set_word(OBJECT_HIGH, (key.object.0 >> 32) as u32);
         self.set_word(INDEX, key.index.0);
         self.set_word(POOL, key.pool);
+    }
+
+    /// The pattern with which its page was put.
+    pub(crate) fn pattern(self) -> AccessPattern {
+        match self.word(POOL) & SEQUENTIAL {
+            0 => AccessPattern::Random,
+            _ => AccessPattern::Sequential,
+        }
+    }
+
+    /// Sets the pattern with which its page was put.
+    pub(crate) fn set_pattern(self, pattern: AccessPattern) {
+        let pool = self.word(POOL) & !SEQUENTIAL;
+        self.set_word(
+            POOL,
+            match pattern {
+                AccessPattern::Random => pool,
+                AccessPattern::Sequential => pool | SEQUENTIAL,
+            },
+        );
     }
 }
 

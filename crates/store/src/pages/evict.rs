@@ -8,7 +8,7 @@ use sublet_types::{PageIndex, Second, WindowEviction};
 use super::PageStore;
 use super::directory::Whereabouts;
 use super::shard::Shard;
-use crate::api::SampledUse;
+use crate::api::{AccessPattern, SampledUse};
 use crate::arena::PageKind;
 use crate::eviction::PageRef;
 use crate::frames::FrameId;
@@ -145,7 +145,8 @@ impl ShardEviction<'_> {
         let object = self.object(key);
         let block = pages.arena.block(pages.frames.block(frame));
         let is_own = || block.is_of_pages(self.owner.id, PageKind::Ephemeral);
-        let may_go = pages.far.has_blocks() && is_own();
+        let may_go = || pages.frames.get(frame).pattern() == AccessPattern::Random && is_own();
+        let may_go = pages.far.has_blocks() && may_go();
         if !may_go || !pages.send_away(self.owner, self.shard, frame, self.now) {
             self.shard.remove(&pages.frames, object, key);
         }

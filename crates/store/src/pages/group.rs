@@ -425,6 +425,7 @@ impl<'a> PageGroup<'a> {
                 shard: held.shard,
                 now: access.now,
                 random: access.random.wrapping_add(n as u64),
+                pattern: access.pattern,
                 worker: access.worker,
             };
             let outcome = open_one(n, &mut open, &mut arrivals);

@@ -13,7 +13,7 @@ use super::pending_removal::PIECE;
 use super::pools::{Pool, SpillSpace};
 use super::shard::{Shard, SpareFrame};
 use super::tenant_pages::TenantPages;
-use crate::api::{GetOutcome, PutOutcome, PutRefused, SampledUse};
+use crate::api::{AccessPattern, GetOutcome, PutOutcome, PutRefused, SampledUse};
 use crate::arena::{Block, PageKind, UnwrittenPage};
 use crate::eviction::PageRef;
 use crate::frames::{EXTENT_PAGES, StoredKey};
@@ -34,6 +34,8 @@ pub(super) struct LockedShard<'a> {
     pub(super) shard: MutexGuard<'a, Shard>,
     pub(super) now: Second,
     pub(super) random: u64,
+    /// The pattern of the pages that are put.
+    pub(super) pattern: AccessPattern,
     pub(super) worker: &'a dyn PinnedThread,
 }
 
@@ -178,6 +180,7 @@ impl LockedShard<'_> {
         arrivals.write(frame, self.pool.kind(), fill);
         match self.pool.kind() {
             PageKind::Ephemeral => {
+                self.pages.frames.get(frame).set_pattern(self.pattern);
                 self.pages.stamp(frame);
                 let page = page(self.pages, frame, self.hash(), self.now);
                 self.shard.eviction.rewrite(page);
@@ -216,7 +219,9 @@ impl LockedShard<'_> {
 
     /// Links an ephemeral page's frame.
     fn link_ephemeral(&mut self, frame: FrameId, position: DirectoryPosition) {
-        self.pages.frames.get(frame).set_key(self.key);
+        let facts = self.pages.frames.get(frame);
+        facts.set_key(self.key);
+        facts.set_pattern(self.pattern);
         self.set_whereabouts(frame, position);
         self.pages.stamp(frame);
         let page = page(self.pages, frame, self.hash(), self.now);
@@ -335,7 +340,7 @@ impl LockedShard<'_> {
 
     /// Gets a page of an exclusive pool. A page that a lender has leaves when its bytes have come.
     fn get_exclusive(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> GetOutcome {
-        if self.tenant_pages.far.has_some()
+        if self.owner.has_far_blocks()
             && let DirectoryPosition::There(frame) = self.locate()
         {
             return self.get_far(frame, visit);

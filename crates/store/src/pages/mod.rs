@@ -327,6 +327,7 @@ impl PageStore {
         figures.used = PageCount(living.pages);
         figures.held_ephemeral = held(PageKind::Ephemeral);
         figures.held_persistent = held(PageKind::Persistent);
+        figures.held_at_lenders = PageCount(u64::from(tenant.far_held()) * per_block);
         let frames = figures.held_ephemeral.0 + figures.held_persistent.0;
         figures.free = PageCount(frames.saturating_sub(figures.used.0));
         figures

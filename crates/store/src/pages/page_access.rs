@@ -10,7 +10,7 @@ use super::directory::Whereabouts;
 use super::frame_source::{Displacement, FrameSearch, NO_POOL, PutAttempt, Shortage};
 use super::locked_shard::LockedShard;
 use super::pending_removal::Removal;
-use crate::api::{GetOutcome, PageKey, PutOutcome, PutRefused};
+use crate::api::{AccessPattern, GetOutcome, PageKey, PutOutcome, PutRefused};
 use crate::arena::{UnwrittenPage, prefetch_for_write};
 use crate::frames::{EXTENT_PAGES, StoredKey};
 use crate::lending::AwayTicket;
@@ -28,6 +28,8 @@ pub(crate) struct PageAccess<'a> {
     pub(crate) now: Second,
     /// A number that differs from call to call.
     pub(crate) random: u64,
+    /// The pattern of the pages that it puts.
+    pub(crate) pattern: AccessPattern,
     pub(crate) worker: &'a dyn PinnedThread,
 }
 
@@ -79,6 +81,7 @@ impl<'a> PageAccess<'a> {
             shard,
             now: self.now,
             random: self.random,
+            pattern: self.pattern,
             worker: self.worker,
         })
     }

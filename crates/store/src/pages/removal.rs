@@ -94,6 +94,7 @@ impl PageAccess<'_> {
             shard: tenant_pages.shard(object_of(first)).lock(),
             now: self.now,
             random: self.random,
+            pattern: self.pattern,
             worker: self.worker,
         };
         for key in keys {

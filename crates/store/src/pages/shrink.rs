@@ -403,6 +403,7 @@ impl PageStore {
         let (from_here, to_there) = (Whereabouts::Here(from), Whereabouts::Here(to));
         shard.set(&self.frames, object, key, from_here, to_there);
         new.set_key(key);
+        new.set_pattern(old.pattern());
         let page = PageRef {
             frames: &self.frames,
             frame: from,

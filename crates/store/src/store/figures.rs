@@ -68,6 +68,7 @@ impl Store {
             reserve: self.bytes(arena.reserve() as u32),
             used: Bytes(all.bytes),
             items: all.items,
+            far: self.pages.far_figures(),
         }
     }
 

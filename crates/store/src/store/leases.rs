@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use sublet_types::{LentBlock, TenantId};
+use sublet_types::{Bytes, LentBlock, TenantId};
 
 use super::Store;
 use crate::lending::{Borrowing, LeaseFigures, LeaseSlot, OpenLeaseError};
@@ -20,7 +20,32 @@ impl Store {
         distance: u32,
         indices: Range<u32>,
     ) -> Result<(), OpenLeaseError> {
+        self.divide_targets();
         self.pages.add_to_lease(lease, distance, indices)
+    }
+
+    /// What the records of borrowed blocks take here now. It counts against the arena's limit.
+    pub fn far_overhead(&self) -> Bytes {
+        self.pages.far_figures().overhead
+    }
+
+    /// What the records of this many further blocks would take.
+    pub fn far_overhead_of(&self, blocks: u32) -> Bytes {
+        self.pages.far_overhead_of(blocks)
+    }
+
+    /// The part of an amount that is here if it is spread over all that tenants may hold, here and at lenders.
+    pub(crate) fn part_here(&self, amount: Bytes) -> Bytes {
+        let here = self.bytes(capacity(&self.arena, &self.engines()).blocks);
+        let total = here + self.pages.far_figures().borrowed;
+        let part = u128::from(amount.0) * u128::from(here.0) / u128::from(total.0.max(1));
+        Bytes(part as u64)
+    }
+
+    /// Lets the page store know what may be held here, so that it knows which part of a target is far memory.
+    pub(crate) fn divide_targets(&self) {
+        let here = capacity(&self.arena, &self.engines()).blocks;
+        self.pages.set_blocks_here(here);
     }
 
     /// Ends a lease. When this returns, no get finds a page of it. Its number is free when it has no blocks left.

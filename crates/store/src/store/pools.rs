@@ -80,6 +80,9 @@ impl Store {
 
     /// Sets a tenant's policy target. `None` leaves the tenant to its ceiling. The chores bring a tenant that holds
     /// more down to it, unless the store was told not to.
+    ///
+    /// The target binds what the tenant has here and at lenders together. At lenders it may have the part of it that
+    /// borrowed blocks are of all that tenants may hold.
     pub fn set_target(&self, tenant: TenantId, target: Option<Bytes>) {
         if let Some(tenant) = self.tenants.get(tenant) {
             tenant.set_target(target);
@@ -88,8 +91,11 @@ impl Store {
 
     /// Makes a tenant's memory part of one pool, from which the oldest content goes first, whoever owns it. The tenant
     /// keeps `guard` in any case and gives the rest in its turn. `None` lets weights decide which tenant gives way.
+    ///
+    /// A guard is a part of all that tenants may hold, here and at lenders. It keeps the same part of what is here.
     pub fn set_guard(&self, tenant: TenantId, guard: Option<Bytes>, giving: GiveWayOrder) {
         if let Some(tenant) = self.tenants.get(tenant) {
+            let guard = guard.map(|guard| self.part_here(guard));
             tenant.set_guard(guard, giving);
         }
     }

@@ -67,6 +67,7 @@ impl Worker {
 
     /// Keeps far blocks ready for tenants that fill them. Returns whether a tenant wanted one.
     pub(crate) fn ready_far_blocks(&self) -> bool {
+        self.store().divide_targets();
         self.pinned(|| self.store().pages.ready_far_blocks())
     }
 }

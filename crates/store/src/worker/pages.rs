@@ -196,6 +196,7 @@ impl Worker {
             tenant,
             now,
             random: self.moment(now).random,
+            pattern: AccessPattern::Random,
             worker: self,
         }
     }
@@ -221,18 +222,22 @@ impl Worker {
         self.with_page_access(tenant, now, |access| access.has_here(key)) == Some(true)
     }
 
-    /// Puts `count` pages of an object, from `key` on, which is cheaper than as many single puts.
+    /// Puts a run of an object's pages, which is cheaper than as many single puts.
     ///
     /// `fill` writes the nth page if it is stored. `report` gets each outcome. Neither may wait for anything.
     pub fn put_run(
         &self,
         tenant: TenantId,
-        key: PageKey,
-        count: u32,
+        run: PageRun,
         now: Second,
         mut fill: impl FnMut(u32, &mut UnwrittenPage<'_>),
         mut report: impl FnMut(u32, PutOutcome),
     ) {
+        let PageRun {
+            first: key,
+            count,
+            pattern,
+        } = run;
         let Some(charged) = self.store().tenants.get(tenant) else {
             return (0..count).for_each(|n| report(n, PutOutcome::Refused(PutRefused::NoPool)));
         };
@@ -241,7 +246,10 @@ impl Worker {
         let mut fill = |n, page: &mut UnwrittenPage<'_>| self.with_borrow(|| fill(n, page));
         let mut next = 0;
         while next < within {
-            let access = self.page_access(charged, now);
+            let access = PageAccess {
+                pattern,
+                ..self.page_access(charged, now)
+            };
             let (came_to, shortage) = access.put_part(key, next..within, &mut fill, &mut report);
             next = came_to;
             if let Some(shortage) = shortage {

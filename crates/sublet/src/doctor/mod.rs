@@ -2,6 +2,7 @@
 
 mod finding;
 mod guest_programs;
+mod lending;
 mod task_quota;
 
 use std::fs;
@@ -17,6 +18,7 @@ use sublet_types::{Bytes, CgroupFigures};
 use self::finding::{Finding, Severity};
 use self::guest_programs::GuestPrograms;
 use self::task_quota::TaskQuota;
+use crate::admin_options::AdminOptions;
 use crate::exit::Exit;
 
 /// Each connection takes a descriptor. This leaves room for 10,000 of them.
@@ -29,16 +31,25 @@ const TASKS_MIN: u64 = 256;
 const CGROUP_MIN: Bytes = Bytes::mib(256);
 
 /// Says what on this host would make Sublet slow or unsafe, and what to type against it.
-#[derive(Debug, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Args {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    daemon: AdminOptions,
 }
 
 /// Shows every check. The exit code is 1 if something is bad.
 pub(crate) fn run(args: &Args) -> Exit {
-    let findings = examine(&HostFacts::this());
+    let admin = match args.daemon.admin() {
+        Ok(admin) => admin,
+        Err(exit) => return exit,
+    };
+    let mut findings = examine(&HostFacts::this());
+    // A host without a daemon, or without peers, has no lending to look at.
+    let lending = admin.status().ok().and_then(|status| status.lending);
+    findings.extend(lending.iter().flat_map(lending::examine_lending));
     let mut out = io::stdout().lock();
     let written = if args.json {
         let report = serde_json::json!({"version": 1, "checks": findings});

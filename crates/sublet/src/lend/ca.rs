@@ -119,11 +119,20 @@ fn node_text(folder: &AuthorityFolder, issued: &IssuedCertificate) -> String {
     format!(
         "made the certificate and key of node {node}: {}\n{}{}{}\
          Next: copy ca.crt, {node}.crt and {node}.key to {node}, where the key is for the daemon's user only.\n\
-         The daemon does not lend yet: it reads these files in a later version.\n",
+         The config there says, with its own address and those of the others:\n\n\
+         [peers]\n\
+         node = \"{node}\"\n\
+         cluster = \"{}\"\n\
+         listen = \"tcp:ADDRESS:7171\"\n\
+         members = [\"OTHER=tcp:ADDRESS:7171\"]\n\
+         ca = \"/etc/sublet/ca.crt\"\n\
+         certificate = \"/etc/sublet/{node}.crt\"\n\
+         key = \"/etc/sublet/{node}.key\"\n",
         issued.identity,
         line("certificate", certificate.display()),
         line("key", key.display()),
         facts(&issued.summary),
+        issued.identity.cluster,
     )
 }
 

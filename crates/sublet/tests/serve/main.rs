@@ -16,6 +16,7 @@ mod keeper;
 mod leavers;
 mod left_behind;
 mod leftovers;
+mod lending;
 mod libvirt;
 mod life;
 mod limits;

@@ -24,7 +24,7 @@ use super::fingerprint::Fingerprint;
 use super::refusal::PeerRefusal;
 use super::verifiers::{CalledNodeVerifier, CallingNodeVerifier};
 use crate::chain::Purpose;
-use crate::{CredentialError, identity, provider};
+use crate::{CredentialError, identity, pem_files, provider};
 
 /// How long before the end of a node's certificate its owner is told.
 pub const EXPIRY_NOTICE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -54,6 +54,7 @@ pub struct PeerCredentials {
     accepting: Arc<ServerConfig>,
     fingerprint: Fingerprint,
     ends_unix: u64,
+    authorities_end_unix: Option<u64>,
 }
 
 /// The node at the other end of a connection.
@@ -91,6 +92,9 @@ impl PeerCredentials {
         let ends = own.cert.iter().filter_map(CertificateSummary::of);
         let ends_unix = ends.map(|one| one.ends_unix).min();
         let own = Arc::new(SingleCertAndKey::from(own));
+        let authorities = pem_files::certificates(&settings.ca)?;
+        let authorities = authorities.iter().filter_map(CertificateSummary::of);
+        let authorities_end_unix = authorities.map(|one| one.ends_unix).min();
         Ok(PeerCredentials {
             accepting: server_config(&check, &own, &provider, &clock)?,
             check,
@@ -99,6 +103,7 @@ impl PeerCredentials {
             clock,
             fingerprint: summary.fingerprint,
             ends_unix: ends_unix.unwrap_or(summary.ends_unix),
+            authorities_end_unix,
         })
     }
 
@@ -145,6 +150,11 @@ impl PeerCredentials {
     /// Returns the last second at which the node's own chain is valid, in Unix time.
     pub fn ends_unix(&self) -> u64 {
         self.ends_unix
+    }
+
+    /// Returns the last second at which all authorities are valid, in Unix time. Returns `None` if none of them says.
+    pub fn authorities_end_unix(&self) -> Option<u64> {
+        self.authorities_end_unix
     }
 
     /// Returns whether the owner is to be told of the certificate's end: it is less than [`EXPIRY_NOTICE`] away.

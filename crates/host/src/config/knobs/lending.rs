@@ -310,6 +310,21 @@ knob_tables! {
             },
             show: |lend| Some(lend.threads.to_string()),
         }
+        drain: bool {
+            unit: "true or false",
+            default: Some("false"),
+            sample: "true",
+            why: "a host lends unless its owner says otherwise",
+            help: "Lend nothing, whatever `max` says; `sublet lend drain` and `sublet lend resume` set it while the daemon runs",
+            flag: None,
+            takes: KnobArgument::Value,
+            set: |w, said| said.boolean().map(|drain| w.drain = drain),
+            means: {
+                /// Whether nothing is lent until the owner resumes.
+                drain: bool = |w| w.drain,
+            },
+            show: |lend| Some(lend.drain.to_string()),
+        }
     }
     /// What is borrowed from peers.
     borrow: WrittenBorrow => BorrowConfig {

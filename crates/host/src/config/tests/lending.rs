@@ -380,3 +380,53 @@ fn a_tenant_borrows_unless_its_owner_says_otherwise_and_a_live_change_is_kept() 
     let live = live.with_change(name("web"), &change(true));
     assert_eq!(live.change(&name("web")).borrow, Some(true));
 }
+
+/// What holds after `live.toml` was left with this text, with this config.
+fn with_live(config: &str, live: &str) -> LoadedConfig {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("live.toml"), live).expect("written");
+    let file = folder.path().join("sublet.toml");
+    fs::write(&file, config).expect("written");
+    let state = ("state", folder.path().display().to_string());
+    load(Some(&file), &[state]).expect("a config")
+}
+
+#[test]
+fn a_drain_is_kept_over_what_the_config_says_either_way() {
+    let kept = |change: DrainChange| {
+        let live = LiveChanges::none(None).with_drain(Some(change)).export();
+        let drain = change.is_drain();
+        assert!(
+            live.ends_with(&format!("\n[lend]\ndrain = {drain}\n")),
+            "{live}"
+        );
+        live
+    };
+    let draining = format!("{PEERS}[lend]\ndrain = true\n");
+    for (config, live, holds) in [
+        (PEERS, kept(DrainChange::Drain), true),
+        (&*draining, kept(DrainChange::Resume), false),
+        (&*draining, LiveChanges::none(None).export(), true),
+    ] {
+        let loaded = with_live(config, &live);
+        assert_eq!(loaded.config.lend.drain, holds, "{live}");
+        assert_eq!(loaded.written.lend.drain, config == draining);
+        assert_eq!(loaded.live.export(), live, "the next write keeps it");
+        assert!(loaded.orphans.is_empty());
+        let undone = loaded.live.with_drain(None);
+        assert_eq!(
+            undone.is_same_as(&loaded.live),
+            loaded.live.drain().is_none()
+        );
+    }
+}
+
+#[test]
+fn a_drain_of_a_host_that_has_no_peers_any_more_waits_until_it_has_some() {
+    let live = LiveChanges::none(None).with_drain(Some(DrainChange::Drain));
+    let loaded = with_live("", &live.export());
+    assert_eq!(loaded.orphans, ["lend.drain"]);
+    assert!(!loaded.config.lend.drain);
+    assert_eq!(loaded.live.drain(), Some(DrainChange::Drain));
+    assert!(complaint("[lend]\ndrain = true\n").contains("peers"));
+}

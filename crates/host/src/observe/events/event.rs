@@ -34,13 +34,15 @@ pub enum EventSubject {
         /// The listener's tenant, if it belongs to one tenant.
         tenant: Option<TenantName>,
     },
+    /// Another host: its name, or its address if it has proved no name.
+    Peer(Box<str>),
 }
 
 impl EventSubject {
     /// The tenant that the object is or belongs to.
     pub fn tenant(&self) -> Option<&TenantName> {
         match self {
-            EventSubject::None => None,
+            EventSubject::None | EventSubject::Peer(_) => None,
             EventSubject::Tenant(tenant) => Some(tenant),
             EventSubject::Disk { tenant, .. } | EventSubject::Listener { tenant, .. } => {
                 tenant.as_ref()
@@ -53,6 +55,7 @@ impl EventSubject {
             EventSubject::None | EventSubject::Tenant(_) => 0,
             EventSubject::Disk { name, .. } => name.as_str().len(),
             EventSubject::Listener { place, .. } => place.len(),
+            EventSubject::Peer(name) => name.len(),
         };
         name + self.tenant().map_or(0, |tenant| tenant.as_str().len())
     }

@@ -173,6 +173,84 @@ events! {
     CredentialsRefused "credentials.refused" Warn "refused, and what was read before holds" [Reread Client]
         "The daemon could not read passwords, certificates or keys again, or they make no sense. What it read before holds."
         "Mend the files that the event names, then send SIGHUP again.";
+    PeerConnected "peer.connected" Info "a peer is connected" [Agreed]
+        "A member proved who it is, and both speak a common version. They lend to each other from now on."
+        "Nothing.";
+    PeerLost "peer.lost" Info "the connection to a peer is lost" [Closed Silent NoHello Replaced Goodbye Backlog]
+        "The control connection to a member ended. Pages at that member are read from their backings. Leases last ten seconds more, unless one of both said goodbye."
+        "Nothing, if the peer comes back. Else see its log.";
+    PeerUnreachable "peer.unreachable" Warn "a member cannot be reached" [NoAnswer]
+        "The daemon called a member and nobody answered. It is told once until the member is connected. The daemon calls again by itself."
+        "Make sure that a daemon runs there, that `peers.members` has its address, and that the network lets the two speak.";
+    PeerLeaving "peer.leaving" Info "a peer leaves" [Leaving]
+        "A member asks for what it has lent and returns what it has borrowed, because it is about to end."
+        "Nothing.";
+    PeerRefused "peer.refused" Warn "a host was refused" [NoCertificate UnknownAuthority Expired NotValidYet WrongPurpose NoNodeName OtherCluster OtherNode Denied BadCertificate OldTls RefusedByPeer Protocol Stranger Garbled]
+        "A host called or was called, and one of both refused the other. It is told once for each host and reason. `/metrics` counts every refusal."
+        "What the event says. `stranger`: name the host in `peers.members`. `refused-by-peer`: see the log there.";
+    PeerIncompatible "peer.incompatible" Warn "two hosts have no common version and do not lend to each other" [NoCommonVersion]
+        "A member speaks other versions of the protocol. It is told once until the member's versions change."
+        "Bring the older of the two to the newer's version.";
+    PeerShut "peer.shut" Warn "a peer is shut out for a while" [OtherCluster OtherNode Garbled Protocol WrongGrant Flood Forged SaidBye]
+        "A member misbehaved. Its leases end, and it is shut out for a minute, or for ten minutes if it forged pages. It is told once for each reason."
+        "Make sure that both hosts run a release of Sublet. If it is `forged`, do not trust that host, and deny its certificate (`peers.deny`).";
+    PeerDenied "peer.denied" Warn "a peer is denied, and its leases end" [Denied]
+        "The certificate of a connected member was put on the list `peers.deny`."
+        "Nothing: this is what the list is for.";
+    LendGranted "lend.granted" Info "a peer borrows memory of this host" [InFull Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Other]
+        "This host lent memory. Any other reason than `in-full` says why it is less than the peer asked for."
+        "Nothing. The host takes it back when it needs it. `sublet lend drain` ends lending.";
+    LendRefused "lend.refused" Info "a peer asked for memory, and got none" [Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Other]
+        "This host lent nothing to a peer that asked. It is told once until the reason changes."
+        "Nothing. `spare`: the host has nothing idle. Raise `lend.max` or `lend.max_each` if one of them is the reason.";
+    LendNoticed "lend.noticed" Info "a peer was asked for memory back" [Host Wants Draining ByHand Leaving]
+        "This host asked a borrower to give memory back within a while. What is not back then is taken."
+        "Nothing.";
+    LendRecalled "lend.recalled" Info "lent memory was taken back" [Host Wants Draining ByHand Leaving NoticeOver Unclaimed]
+        "This host took lent memory back at once. The borrower reads those pages from its backings."
+        "Nothing.";
+    LendEnded "lend.ended" Info "a lease that a peer had of this host ended" [Returned Recalled Unclaimed Away Restarted Goodbye Shut]
+        "A borrower has nothing of one lease any more. The amount is what the lease still had."
+        "Nothing.";
+    LendDrained "lend.drained" Info "lending drained by its owner" [Kept UntilRestart]
+        "Somebody told the daemon to lend nothing, and to take back what is lent."
+        "`sublet lend resume` lends again.";
+    LendResumed "lend.resumed" Info "lending resumed by its owner" [Kept UntilRestart]
+        "Somebody told the daemon to lend again."
+        "Nothing.";
+    LendPaused "lend.paused" Info "everything lent was taken back by its owner" [ByHand]
+        "Somebody took all lent memory back at once. The daemon lends again half a minute later."
+        "Nothing.";
+    LendParted "lend.parted" Info "this host parted from its peers" [Stop]
+        "The daemon ends, and has said goodbye to all its peers."
+        "Nothing.";
+    BorrowGranted "borrow.granted" Info "this host borrows memory of a peer" [InFull Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Other]
+        "A peer lent memory to this host. Any other reason than `in-full` says why it is less than the host asked for."
+        "Nothing.";
+    BorrowRefused "borrow.refused" Info "a peer lends this host nothing" [Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Other]
+        "This host asked a peer for memory and got none. It is told once until the reason changes."
+        "Nothing. The reason is the peer's: see `lend.max`, `lend.max_each` and `lend.to` there.";
+    BorrowNoticed "borrow.noticed" Info "a peer asks for its memory back" [Recalled]
+        "A lender asked this host to give memory back within a while."
+        "Nothing.";
+    BorrowReturned "borrow.returned" Info "borrowed memory was given back" [Recalled Unread NoRoom Leaving]
+        "This host gave memory back to its lender."
+        "Nothing.";
+    BorrowRecalled "borrow.recalled" Info "a peer took its memory back" [Recalled]
+        "A lender took memory back at once. Pages that were there are read from their backings."
+        "Nothing.";
+    BorrowEnded "borrow.ended" Info "a lease that this host had of a peer ended" [Returned Recalled UnknownLease Other Away Restarted Goodbye Shut]
+        "This host has nothing of one lease any more."
+        "Nothing.";
+    GuardShut "guard.shut" Info "a lender is too slow to be asked" [Slower]
+        "Pages at a lender take longer than their backing would, so they are read from the backing."
+        "Nothing. If it stays, see what delays the network or the lender: `lend.cpu` and `lend.rate` there may be too low.";
+    GuardOpened "guard.opened" Info "a lender is quick enough to be asked again" [Quicker]
+        "Pages at a lender come sooner than their backing would give them."
+        "Nothing.";
+    CertificateEnding "certificate.ending" Warn "a certificate of this host's peers ends soon" [Expiry]
+        "This host's own certificate, or one of its authorities, ends within 30 days or has ended. It is told at most once a day."
+        "Renew it: `sublet lend ca issue NODE`, copy it over the old one, and send SIGHUP. For a CA that ends, make another one and put both into `peers.ca` until all nodes have certificates of the new one.";
     EventsLost "events.lost" Warn "events were lost" [Overflow]
         "Causes came faster than the daemon made events of them. The metrics count them all the same."
         "Nothing. Please report it.";

@@ -41,6 +41,9 @@ fn object(object: &EventSubject) -> Option<messages::EventObject> {
             name: place.to_string(),
             tenant: tenant.clone(),
         },
+        EventSubject::Peer(name) => messages::EventObject::Peer {
+            name: name.to_string(),
+        },
     })
 }
 

@@ -351,10 +351,11 @@ impl Event {
         let detail = detail.to_string();
         let detail = Some(detail.as_str()).filter(|detail| !detail.is_empty());
         let tenant = object.tenant().map(TenantName::as_str);
-        let (disk, listener) = match object {
-            EventSubject::Disk { name, .. } => (Some(name.as_str()), None),
-            EventSubject::Listener { place, .. } => (None, Some(&**place)),
-            EventSubject::None | EventSubject::Tenant(_) => (None, None),
+        let (disk, listener, peer) = match object {
+            EventSubject::Disk { name, .. } => (Some(name.as_str()), None, None),
+            EventSubject::Listener { place, .. } => (None, Some(&**place), None),
+            EventSubject::Peer(name) => (None, None, Some(&**name)),
+            EventSubject::None | EventSubject::Tenant(_) => (None, None, None),
         };
         macro_rules! line {
             ($level:ident) => {
@@ -363,6 +364,7 @@ impl Event {
                     tenant,
                     disk,
                     listener,
+                    peer,
                     amount,
                     reason = why.name(),
                     by = by.as_str(),

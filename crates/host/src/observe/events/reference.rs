@@ -44,7 +44,7 @@ that table, not this page.
 An event is something in the daemon that its owner may want to know. It has these parts:
 
 - an id that never changes
-- the object to which it happened: a tenant, a disk, a listener, or none in particular
+- the object to which it happened: a tenant, a disk, a listener, a peer, or none in particular
 - an amount
 - a reason
 - the actor: by whose word it happened

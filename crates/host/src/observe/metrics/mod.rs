@@ -2,6 +2,7 @@
 
 mod definition;
 mod format;
+mod lending_tables;
 mod tables;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use sublet_types::TenantName;
 use self::definition::Labelled;
 pub use self::format::MetricsFormat;
 use self::format::as_text;
+use self::lending_tables::encode_lending;
 use self::tables::{DAEMON, DISK, EVICTED, LEFT_BEHIND, PROCESS, RING, TENANT};
 use super::events::{EventCount, Events};
 use super::process::ProcessFigures;
@@ -82,6 +84,9 @@ impl Collector for Scrape {
         encode_turned_away(&mut encoder, &status.disks)?;
         for figure in LEFT_BEHIND {
             figure.encode_each(&mut encoder, &status.left_behind)?;
+        }
+        if let Some(lending) = &status.lending {
+            encode_lending(&mut encoder, lending)?;
         }
         encode_counters(&mut encoder, &status.tenants)
     }

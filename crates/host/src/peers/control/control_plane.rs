@@ -5,9 +5,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use mio::net::TcpListener;
 use mio::{Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
 use sublet_frontends::listeners::Listener;
 use sublet_frontends::tenancy::Clock;
 use sublet_lend::node::{LendingInput, NodeSettingsError};
@@ -75,6 +77,7 @@ pub struct ControlPlane {
     commands: SyncSender<ControlCommand>,
     waker: Arc<Waker>,
     tables: Arc<PeerTables>,
+    credentials: Mutex<Arc<PeerCredentials>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -111,7 +114,7 @@ impl ControlPlane {
                 node: node_number(&settings.tls.identity.node),
                 incarnation: tables.incarnation(),
             },
-            credentials,
+            credentials: Arc::clone(&credentials),
             tables: Arc::clone(&tables),
             store,
             clock: ports.clock,
@@ -136,6 +139,7 @@ impl ControlPlane {
             commands,
             waker,
             tables,
+            credentials: Mutex::new(credentials),
             thread: Some(thread),
         })
     }
@@ -158,8 +162,21 @@ impl ControlPlane {
     /// A file cannot be used. What was read before holds.
     pub fn reload(&self, tls: &PeerTlsSettings) -> Result<(), PeerCredentialError> {
         let credentials = load(tls)?;
+        *self.credentials.lock() = Arc::clone(&credentials);
         self.give(ControlCommand::Renew(credentials));
         Ok(())
+    }
+
+    /// The certificates that were read last.
+    pub fn credentials(&self) -> Arc<PeerCredentials> {
+        Arc::clone(&self.credentials.lock())
+    }
+
+    /// Waits until the thread has carried out what it was told, or for this long. The tables then show it.
+    pub fn wait_until_told(&self, at_most: Duration) {
+        let (told, is_told) = sync_channel(1);
+        self.give(ControlCommand::Confirm(told));
+        let _ = is_told.recv_timeout(at_most);
     }
 
     fn give(&self, command: ControlCommand) {

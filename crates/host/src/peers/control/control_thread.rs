@@ -6,7 +6,7 @@ mod sockets;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use mio::net::TcpListener;
@@ -47,6 +47,8 @@ pub(super) enum ControlCommand {
     Take(LendingInput),
     /// Use other credentials, and deny what they deny.
     Renew(Arc<PeerCredentials>),
+    /// Say that all commands before this one were carried out.
+    Confirm(SyncSender<()>),
     /// End.
     Stop,
 }
@@ -146,6 +148,10 @@ impl ControlThread {
             match command {
                 ControlCommand::Take(input) => self.inputs.push_back(input),
                 ControlCommand::Renew(credentials) => self.renew(credentials),
+                ControlCommand::Confirm(told) => {
+                    // Nobody may wait for it any more.
+                    let _ = told.try_send(());
+                }
                 ControlCommand::Stop => return ThreadState::Stopped,
             }
             self.settle();

@@ -28,7 +28,7 @@ mod tests;
 
 pub use self::control_plane::{ControlPlane, ControlPlaneError, ControlPlanePorts};
 pub use self::notices::{PeerNotice, PeerObserver, ServePageConnections};
-pub use self::peer_tables::PeerTables;
+pub use self::peer_tables::{PeerLeases, PeerTables};
 pub use self::refusals::{REFUSED_PARTIES_MAX, RefusalCounts, RefusedParty};
 pub use self::sessions::{PeerSession, SessionTable, node_number};
 pub use self::settings::{ControlMember, ControlPlaneSettings};

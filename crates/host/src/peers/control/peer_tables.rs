@@ -19,6 +19,15 @@ use crate::peers::page_server::{
     AdmitConnections, AdmittedConnection, ConnectionRefused, FindLentBlocks,
 };
 
+/// The leases between this node and a peer, each with its blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeerLeases {
+    /// What the peer borrows of this node.
+    pub lent: Vec<(LeaseId, u32)>,
+    /// What this node borrows of the peer.
+    pub borrowed: Vec<(LeaseId, u32)>,
+}
+
 /// The tables of this node. The control thread alone changes them.
 #[derive(Debug)]
 pub struct PeerTables {
@@ -61,6 +70,18 @@ impl PeerTables {
     /// How the node stands with its peers.
     pub fn status(&self) -> LendingStatus {
         self.node.read().status()
+    }
+
+    /// The leases between this node and a peer.
+    pub fn leases_of(&self, peer: PeerId) -> PeerLeases {
+        let node = self.node.read();
+        let borrowed = node.borrows().leases_of(peer);
+        PeerLeases {
+            lent: node.loans().leases_of(peer).collect(),
+            borrowed: borrowed
+                .map(|(id, lease)| (id, lease.held().count()))
+                .collect(),
+        }
     }
 
     /// Who was refused so far.

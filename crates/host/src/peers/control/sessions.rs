@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use sublet_lend::control::Version;
@@ -36,6 +37,7 @@ pub(super) struct SessionFacts {
     pub(super) ours: SessionId,
     pub(super) theirs: SessionId,
     pub(super) address: SocketAddr,
+    pub(super) opened_at: Duration,
 }
 
 /// One session with a peer. It lasts as long as its control connection.
@@ -84,6 +86,11 @@ impl PeerSession {
     /// What both speak.
     pub fn version(&self) -> Version {
         self.facts.version
+    }
+
+    /// When the session began, after the clock's start.
+    pub fn opened_at(&self) -> Duration {
+        self.facts.opened_at
     }
 
     /// The peer's run.

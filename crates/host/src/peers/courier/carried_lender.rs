@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sublet_store::{LeaseSlot, SendOutcome, Worker};
 
-use super::courier_figures::CourierCounters;
+use super::courier_figures::{CarriedCounters, CourierCounters};
 use super::write_connection::{WriteConnection, WriteConnectionEnd};
 use super::write_message::BATCH_PAGES_MAX;
 use crate::peers::lease_routes::LeaseRoute;
@@ -52,6 +52,7 @@ impl CarriedLender {
         counters: &CourierCounters,
         now: Instant,
     ) -> CarryOutcome {
+        let counters = counters.of(self.session.lender());
         let mut outcome = CarryOutcome::Nothing;
         if self.session.is_over() {
             self.lose_waiting(worker, counters);
@@ -83,11 +84,12 @@ impl CarriedLender {
 
     /// Sends and settles. If the connection is at its end, all that is not answered is lost.
     pub(super) fn exchange(&mut self, worker: &Worker, counters: &CourierCounters, now: Instant) {
+        let of_lender = counters.of(self.session.lender());
         let Some(connection) = &mut self.connection else {
             return;
         };
-        if let Err(end) = connection.exchange(worker, counters, now) {
-            self.count_end(&end, counters, now);
+        if let Err(end) = connection.exchange(worker, of_lender, now) {
+            self.count_end(&end, of_lender, now);
             self.lose(worker, counters);
         }
     }
@@ -95,31 +97,31 @@ impl CarriedLender {
     /// Ends the connection, if there is one.
     pub(super) fn lose(&mut self, worker: &Worker, counters: &CourierCounters) {
         if let Some(connection) = self.connection.take() {
-            connection.lose(worker, counters);
+            connection.lose(worker, counters.of(self.session.lender()));
         }
     }
 
     /// Settles the pages that wait in the outbox as lost, because the lender cannot be reached and others need the room.
-    fn lose_waiting(&self, worker: &Worker, counters: &CourierCounters) {
+    fn lose_waiting(&self, worker: &Worker, counters: &CarriedCounters) {
         for (lease, _) in &self.leases {
             lose_outbound(worker, *lease, counters);
         }
     }
 
-    fn count_end(&mut self, end: &WriteConnectionEnd, counters: &CourierCounters, now: Instant) {
+    fn count_end(&mut self, end: &WriteConnectionEnd, counters: &CarriedCounters, now: Instant) {
         let lender = self.session.address();
         tracing::debug!(%lender, %end, "the connection that carries pages to a lender ended");
-        CourierCounters::bump(&counters.connections_lost);
+        CarriedCounters::bump(&counters.connections_lost);
         self.connects_at = now + RECONNECT_PAUSE;
     }
 }
 
 /// Takes pages of a lease out of the outbox, a message of them at most, and settles them as lost.
-pub(super) fn lose_outbound(worker: &Worker, lease: LeaseSlot, counters: &CourierCounters) {
+pub(super) fn lose_outbound(worker: &Worker, lease: LeaseSlot, counters: &CarriedCounters) {
     let mut lost = Vec::new();
     worker.take_outbound(lease, BATCH_PAGES_MAX, |page, _| lost.push(page));
     for page in lost {
-        CourierCounters::bump(&counters.pages_lost);
+        CarriedCounters::bump(&counters.pages_lost);
         worker.settle(page, SendOutcome::Lost);
     }
 }

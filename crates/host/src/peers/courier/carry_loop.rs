@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use sublet_lend::ids::PeerId;
 use sublet_store::{LEASES_MAX, LeaseSlot, Worker};
 
 use super::carried_lender::{CarriedLender, CarryOutcome, lose_outbound};
@@ -31,8 +32,8 @@ pub(super) struct CarryLoop {
     lenders: Vec<CarriedLender>,
     /// The version of the routes that `lenders` stands for.
     version: Option<u64>,
-    /// Leases that had a route once and have none now. Pages that still wait for them are lost.
-    ended: [bool; LEASES_MAX],
+    /// The lenders of leases that had a route once and have none now. Pages that still wait for them are lost.
+    ended: [Option<PeerId>; LEASES_MAX],
     pause: Duration,
     looks_at: Instant,
 }
@@ -52,7 +53,7 @@ impl CarryLoop {
             is_stopped,
             lenders: Vec::new(),
             version: None,
-            ended: [false; LEASES_MAX],
+            ended: [None; LEASES_MAX],
             pause: GATHER_TIME,
             looks_at: Instant::now(),
         }
@@ -88,12 +89,12 @@ impl CarryLoop {
         }
         self.version = Some(version);
         for lender in &mut self.lenders {
-            for (lease, _) in lender.leases.drain(..) {
-                self.ended[usize::from(lease.0)] = true;
+            for (lease, route) in lender.leases.drain(..) {
+                self.ended[usize::from(lease.0)] = Some(route.session.lender());
             }
         }
         for (lease, route) in self.routes.all() {
-            self.ended[usize::from(lease.0)] = false;
+            self.ended[usize::from(lease.0)] = None;
             let is_same = |lender: &CarriedLender| Arc::ptr_eq(&lender.session, &route.session);
             let at = self.lenders.iter().position(is_same).unwrap_or_else(|| {
                 let session = Arc::clone(&route.session);
@@ -132,8 +133,8 @@ impl CarryLoop {
     /// Settles pages that wait for leases that have ended.
     fn lose_of_ended(&self) {
         for lease in (0..).map(LeaseSlot).take(LEASES_MAX) {
-            if self.ended[usize::from(lease.0)] {
-                lose_outbound(&self.worker, lease, &self.counters);
+            if let Some(lender) = self.ended[usize::from(lease.0)] {
+                lose_outbound(&self.worker, lease, self.counters.of(lender));
             }
         }
     }

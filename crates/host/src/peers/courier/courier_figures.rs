@@ -1,6 +1,10 @@
 //! What the courier has done.
 
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use sublet_lend::ids::PeerId;
+use sublet_lend::node::PEERS_MAX;
 
 /// What the courier has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,15 +17,48 @@ pub struct CourierFigures {
     pub connections_lost: u64,
 }
 
-/// The courier's counters.
+impl AddAssign for CourierFigures {
+    fn add_assign(&mut self, other: CourierFigures) {
+        self.pages_taken += other.pages_taken;
+        self.pages_lost += other.pages_lost;
+        self.connections_lost += other.connections_lost;
+    }
+}
+
+/// The courier's counters, lender by lender.
+#[derive(Debug)]
+pub(super) struct CourierCounters(Box<[CarriedCounters]>);
+
+/// What was carried to one lender.
 #[derive(Debug, Default)]
-pub(super) struct CourierCounters {
+pub(super) struct CarriedCounters {
     pub(super) pages_taken: AtomicU64,
     pub(super) pages_lost: AtomicU64,
     pub(super) connections_lost: AtomicU64,
 }
 
+impl Default for CourierCounters {
+    fn default() -> CourierCounters {
+        let all = (0..PEERS_MAX).map(|_| CarriedCounters::default());
+        CourierCounters(all.collect())
+    }
+}
+
 impl CourierCounters {
+    /// Those of one lender. No node has more peers than there are counters.
+    pub(super) fn of(&self, lender: PeerId) -> &CarriedCounters {
+        &self.0[usize::from(lender.0) % PEERS_MAX]
+    }
+
+    /// What all of them show now.
+    pub(super) fn figures(&self) -> CourierFigures {
+        let mut sum = CourierFigures::default();
+        self.0.iter().for_each(|one| sum += one.figures());
+        sum
+    }
+}
+
+impl CarriedCounters {
     /// Adds one to a counter.
     pub(super) fn bump(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
+use sublet_lend::ids::PeerId;
 use sublet_store::{Store, TooManyWorkers};
 
 use super::carry_loop::CarryLoop;
@@ -73,6 +74,11 @@ impl Courier {
     /// What the courier has done.
     pub fn figures(&self) -> CourierFigures {
         self.counters.figures()
+    }
+
+    /// What the courier has done for one lender.
+    pub fn figures_of(&self, lender: PeerId) -> CourierFigures {
+        self.counters.of(lender).figures()
     }
 }
 

@@ -12,7 +12,7 @@ use sublet_lend::wire::{
 };
 use sublet_store::{LeaseSlot, SendOutcome, Worker};
 
-use super::courier_figures::CourierCounters;
+use super::courier_figures::CarriedCounters;
 use super::write_message::{BATCH_PAGES_MAX, SealedPage, WriteMessage};
 use crate::peers::byte_buffers::{InputBuffer, SocketProgress};
 use crate::peers::lease_routes::LeaseRoute;
@@ -128,7 +128,7 @@ impl WriteConnection {
     pub(super) fn exchange(
         &mut self,
         worker: &Worker,
-        counters: &CourierCounters,
+        counters: &CarriedCounters,
         now: Instant,
     ) -> Result<(), WriteConnectionEnd> {
         self.send()?;
@@ -158,7 +158,7 @@ impl WriteConnection {
         Ok(())
     }
 
-    fn receive(&mut self, worker: &Worker, counters: &CourierCounters) -> Result<(), WireError> {
+    fn receive(&mut self, worker: &Worker, counters: &CarriedCounters) -> Result<(), WireError> {
         let mut unused = self.input.unused();
         while let AnswerEvent::Answered { answer, .. } = self.channel.receive(&mut unused)? {
             let write = self.unanswered.pop_front();
@@ -172,7 +172,7 @@ impl WriteConnection {
     }
 
     /// Settles all that is not answered as lost.
-    pub(super) fn lose(mut self, worker: &Worker, counters: &CourierCounters) {
+    pub(super) fn lose(mut self, worker: &Worker, counters: &CarriedCounters) {
         // The lender must get nothing more of these writes from this side.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         for mut write in self.unanswered.drain(..) {
@@ -184,18 +184,18 @@ impl WriteConnection {
 /// Settles the pages of a write, of which the lender took some.
 fn settle(
     worker: &Worker,
-    counters: &CourierCounters,
+    counters: &CarriedCounters,
     pages: &mut Vec<SealedPage>,
     taken: PageSet,
 ) {
     for (ordinal, sealed) in pages.drain(..).enumerate() {
         let outcome = match taken.contains(ordinal) {
             true => {
-                CourierCounters::bump(&counters.pages_taken);
+                CarriedCounters::bump(&counters.pages_taken);
                 SendOutcome::Taken(sealed.tag)
             }
             false => {
-                CourierCounters::bump(&counters.pages_lost);
+                CarriedCounters::bump(&counters.pages_lost);
                 SendOutcome::Lost
             }
         };

@@ -305,7 +305,7 @@ impl PageFetcher {
             let lender = &mut self.lenders[read.lender];
             let change = match read.purpose {
                 ReadPurpose::Fetch => lender.guard.timed_out(limit),
-                ReadPurpose::Probe => lender.guard.pinged(limit),
+                ReadPurpose::Probe => lender.guard.ping_timed_out(limit),
             };
             lender.show_guard(&self.ledger, change);
         }

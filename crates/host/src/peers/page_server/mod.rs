@@ -11,6 +11,6 @@ mod serving_thread;
 mod start;
 
 pub use directories::{AdmitConnections, AdmittedConnection, ConnectionRefused, FindLentBlocks};
-pub use server_figures::PageServerFigures;
+pub use server_figures::{PageServerFigures, ServedPages};
 pub use serving_budget::{CpuShare, ServingRate};
 pub use start::{PAGE_SERVER_THREADS_MAX, PageServer, PageServerError, PageServerSettings};

@@ -102,10 +102,11 @@ impl PageService {
         let head = answer_to(channel, answer);
         out[begins..begins + ANSWER_BYTES].copy_from_slice(&head);
         let present = answer.pages().len();
-        ServerCounters::add(&self.counters.pages_read, present);
+        let counters = self.counters.of(from.peer);
+        ServerCounters::add(&counters.pages_read, present);
         match answer {
-            Answer::Refused => ServerCounters::add(&self.counters.requests_refused, 1),
-            _ => ServerCounters::add(&self.counters.pages_absent, request.pages - present),
+            Answer::Refused => ServerCounters::add(&counters.requests_refused, 1),
+            _ => ServerCounters::add(&counters.pages_absent, request.pages - present),
         }
         present
     }
@@ -196,6 +197,7 @@ impl PageService {
     /// Answers a write whose pages have all arrived. The answer is appended to `out`.
     pub(super) fn end_write(
         &self,
+        from: ServedSession,
         write: &ArrivingWrite,
         channel: &mut LenderChannel,
         out: &mut Vec<u8>,
@@ -205,9 +207,10 @@ impl PageService {
             false => Answer::Pages(write.taken),
         };
         out.extend_from_slice(&answer_to(channel, answer));
-        ServerCounters::add(&self.counters.pages_written, write.taken.len());
+        let counters = self.counters.of(from.peer);
+        ServerCounters::add(&counters.pages_written, write.taken.len());
         if write.is_refused {
-            ServerCounters::add(&self.counters.requests_refused, 1);
+            ServerCounters::add(&counters.requests_refused, 1);
         }
     }
 }

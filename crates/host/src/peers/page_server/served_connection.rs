@@ -215,7 +215,7 @@ impl ServedChannel {
                     service.take_page_bytes(self.from, write, page, span, bytes);
                 }
                 (RequestEvent::WriteComplete(request), Some(write)) => {
-                    service.end_write(write, &mut self.channel, output.bytes());
+                    service.end_write(self.from, write, &mut self.channel, output.bytes());
                     break MovedPages(request.pages);
                 }
                 (RequestEvent::Idle, _) | (_, None) => break MovedPages(0),

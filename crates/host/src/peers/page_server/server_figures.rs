@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sublet_lend::ids::PeerId;
+use sublet_lend::node::PEERS_MAX;
+
 /// What the page server has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageServerFigures {
@@ -19,15 +22,45 @@ pub struct PageServerFigures {
     pub connections_broken: u64,
 }
 
+/// What the page server has done for one borrower since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServedPages {
+    /// Pages that the borrower read.
+    pub read: u64,
+    /// Pages that the borrower asked for, and that are not here any more or never were.
+    pub absent: u64,
+    /// Pages that the borrower wrote.
+    pub written: u64,
+    /// Requests for blocks that the borrower was never lent, or in a session that is over.
+    pub requests_refused: u64,
+}
+
 /// The counters of all threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ServerCounters {
+    borrowers: Box<[BorrowerCounters]>,
+    pub(super) connections_refused: AtomicU64,
+    pub(super) connections_broken: AtomicU64,
+}
+
+/// The counters of one borrower.
+#[derive(Debug, Default)]
+pub(super) struct BorrowerCounters {
     pub(super) pages_read: AtomicU64,
     pub(super) pages_absent: AtomicU64,
     pub(super) pages_written: AtomicU64,
     pub(super) requests_refused: AtomicU64,
-    pub(super) connections_refused: AtomicU64,
-    pub(super) connections_broken: AtomicU64,
+}
+
+impl Default for ServerCounters {
+    fn default() -> ServerCounters {
+        let borrowers = (0..PEERS_MAX).map(|_| BorrowerCounters::default());
+        ServerCounters {
+            borrowers: borrowers.collect(),
+            connections_refused: AtomicU64::new(0),
+            connections_broken: AtomicU64::new(0),
+        }
+    }
 }
 
 impl ServerCounters {
@@ -36,16 +69,37 @@ impl ServerCounters {
         counter.fetch_add(count as u64, Ordering::Relaxed);
     }
 
+    /// Those of one borrower. No node has more peers than there are counters.
+    pub(super) fn of(&self, borrower: PeerId) -> &BorrowerCounters {
+        &self.borrowers[usize::from(borrower.0) % PEERS_MAX]
+    }
+
     /// What they show now.
     pub(super) fn figures(&self) -> PageServerFigures {
+        let mut figures = PageServerFigures {
+            connections_refused: self.connections_refused.load(Ordering::Relaxed),
+            connections_broken: self.connections_broken.load(Ordering::Relaxed),
+            ..PageServerFigures::default()
+        };
+        for served in self.borrowers.iter().map(BorrowerCounters::figures) {
+            figures.pages_read += served.read;
+            figures.pages_absent += served.absent;
+            figures.pages_written += served.written;
+            figures.requests_refused += served.requests_refused;
+        }
+        figures
+    }
+}
+
+impl BorrowerCounters {
+    /// What they show now.
+    pub(super) fn figures(&self) -> ServedPages {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        PageServerFigures {
-            pages_read: read(&self.pages_read),
-            pages_absent: read(&self.pages_absent),
-            pages_written: read(&self.pages_written),
+        ServedPages {
+            read: read(&self.pages_read),
+            absent: read(&self.pages_absent),
+            written: read(&self.pages_written),
             requests_refused: read(&self.requests_refused),
-            connections_refused: read(&self.connections_refused),
-            connections_broken: read(&self.connections_broken),
         }
     }
 }

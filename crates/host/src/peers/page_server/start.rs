@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
 use sublet_frontends::tenancy::Clock;
-use sublet_lend::ids::SessionId;
+use sublet_lend::ids::{PeerId, SessionId};
 use sublet_store::{Store, TooManyWorkers};
 
 use super::directories::{AdmitConnections, FindLentBlocks};
 use super::inbox::{ThreadInbox, ThreadMessage};
 use super::page_service::PageService;
-use super::server_figures::{PageServerFigures, ServerCounters};
+use super::server_figures::{PageServerFigures, ServedPages, ServerCounters};
 use super::serving_budget::{CpuShare, ServingBudget, ServingRate};
 use super::serving_thread::{INBOX, ServingThread, SharedService};
 
@@ -127,6 +127,11 @@ impl PageServer {
     pub fn figures(&self) -> PageServerFigures {
         self.counters.figures()
     }
+
+    /// What the threads have done for one borrower.
+    pub fn served(&self, borrower: PeerId) -> ServedPages {
+        self.counters.of(borrower).figures()
+    }
 }
 
 impl Drop for PageServer {
@@ -168,10 +173,10 @@ fn spawn(parts: ThreadParts) -> Result<JoinHandle<()>, PageServerError> {
 fn serve(parts: ThreadParts, ready: &SyncSender<Result<(), PageServerError>>) {
     // A worker stays in the thread that made it.
     let made = parts.store.worker().map_err(PageServerError::from);
-    let made = made.and_then(|worker| {
+    let made = made.map(|worker| {
         let service = PageService::new(worker, parts.clock, parts.blocks, parts.counters);
         let (poll, inbox) = (parts.poll, parts.inbox);
-        Ok(ServingThread::new(poll, inbox, service, parts.shared))
+        ServingThread::new(poll, inbox, service, parts.shared)
     });
     let (mut thread, began) = match made {
         Ok(thread) => (Some(thread), Ok(())),

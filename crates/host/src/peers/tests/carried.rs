@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sublet_lend::ids::SessionId;
+use sublet_lend::ids::{PeerId, SessionId};
 
 use super::borrower::{Got, LEASE, PAGES, PATIENT, TestBorrower, session};
 use super::lender::TestLender;
-use super::{SESSION, content_of};
+use super::{PEER, SESSION, content_of};
+use crate::peers::courier::CourierFigures;
 use crate::peers::lease_routes::LeaseRoute;
 use crate::peers::page_fetcher::{FetchOutcome, GoneCause};
-use crate::peers::page_server::ServingRate;
+use crate::peers::page_server::{ServedPages, ServingRate};
 use crate::wait_until::wait_until;
 
 const BLOCKS: u32 = 4;
@@ -28,9 +29,14 @@ fn pages_come_back_as_they_were_put() {
         borrower.fill(0);
         let at_lenders = borrower.at_lenders();
         assert!(at_lenders >= 500, "{at_lenders}");
-        let carried = borrower.courier.as_ref().expect("it runs").figures();
+        let courier = borrower.courier.as_ref().expect("it runs");
+        let carried = courier.figures();
         assert_eq!((carried.pages_lost, carried.connections_lost), (0, 0));
         assert_eq!(lender.server.figures().pages_written, carried.pages_taken);
+        assert_eq!(courier.figures_of(PEER), carried, "there is one lender");
+        assert_eq!(courier.figures_of(PeerId(1)), CourierFigures::default());
+        assert_eq!(lender.server.served(PEER).written, carried.pages_taken);
+        assert_eq!(lender.server.served(PeerId(1)), ServedPages::default());
 
         let away = borrower.away();
         assert_eq!(away.len() as u64, at_lenders);
@@ -42,6 +48,7 @@ fn pages_come_back_as_they_were_put() {
         let served = lender.server.figures();
         assert_eq!(served.pages_read as usize, away.len().min(20 * 64));
         assert_eq!((served.pages_absent, served.requests_refused), (0, 0));
+        assert_eq!(lender.server.served(PEER).read, served.pages_read);
     }
 }
 

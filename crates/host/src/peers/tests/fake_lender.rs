@@ -16,7 +16,7 @@ use super::*;
 
 /// How a lender answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lie {
+pub(crate) enum Lie {
     /// As it should.
     Honest,
     /// One bit of each page is flipped.
@@ -52,13 +52,13 @@ struct FakeState {
 }
 
 /// A lender in threads of its own. They end with their connections.
-pub(super) struct FakeLender {
+pub(crate) struct FakeLender {
     pub(super) address: SocketAddr,
     state: Arc<Mutex<FakeState>>,
 }
 
 impl FakeLender {
-    pub(super) fn start() -> FakeLender {
+    pub(crate) fn start() -> FakeLender {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let state = Arc::<Mutex<FakeState>>::default();
@@ -72,7 +72,7 @@ impl FakeLender {
         FakeLender { address, state }
     }
 
-    pub(super) fn lie(&self, lie: Lie) {
+    pub(crate) fn lie(&self, lie: Lie) {
         self.state.lock().lie = Some(lie);
     }
 

@@ -8,17 +8,23 @@ mod hostile_lender;
 mod lender;
 mod raw_connection;
 
+pub(crate) use fake_lender::{FakeLender, Lie};
 pub(super) use lender::OneSession;
 pub(super) use raw_connection::{RawConnection, ranges, reads_without_bound};
 
-use sublet_lend::ids::{Incarnation, PeerId, SessionId};
+use sublet_lend::guard::GuardPolicy;
+use sublet_lend::ids::{Incarnation, LeaseId, PeerId, SessionId};
+use sublet_lend::seal::{Cipher, LeaseKey};
 use sublet_lend::wire::{PAGE_BYTES, SessionKeys, SessionNonces, SessionPeer};
-use sublet_store::{PageSettings, Store, StoreSettings};
+use sublet_store::{LeaseSlot, PageSettings, Store, StoreSettings};
 use sublet_types::Bytes;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::courier::Courier;
+use super::far_memory::FarMemory;
+use super::lease_routes::LeaseRoute;
 use super::lender_session::{LenderSession, LenderSessionSettings};
 
 /// The incarnations of both ends, the session, and the borrower's place in the lender's list.
@@ -76,6 +82,26 @@ pub(super) fn store(memory: Bytes, far_blocks: u32) -> Arc<Store> {
         },
     });
     store.expect("a store")
+}
+
+/// What a store has of a lender that lent it blocks, and the courier that carries pages there.
+pub(crate) fn borrow_of(
+    lender: &FakeLender,
+    store: &Arc<Store>,
+    blocks: u32,
+) -> (FarMemory, Courier) {
+    let far = FarMemory::new(GuardPolicy::Relative);
+    store
+        .add_to_lease(LeaseSlot(0), 0, 0..blocks)
+        .expect("room");
+    let route = LeaseRoute {
+        session: lender_session(PeerId(0), lender.address, SESSION),
+        lease: LeaseId(1),
+        key: Arc::new(LeaseKey::new(Cipher::Aegis128X2, &[9; 32])),
+    };
+    far.routes().set(LeaseSlot(0), route);
+    let courier = Courier::start(store, far.routes()).expect("it starts");
+    (far, courier)
 }
 
 /// A page that repeats its content in every word.

@@ -1,10 +1,12 @@
 //! The experiments of the page, in its order.
 
 use super::experiment::Experiment;
-use super::sections::{disk, eviction, mortar, mortar_host, scale, sharing, smartmem, synergy};
+use super::sections::{
+    disk, eviction, mortar, mortar_host, puma, scale, sharing, smartmem, synergy,
+};
 
 /// All of them.
-pub(super) const EXPERIMENTS: [Experiment; 8] = [
+pub(super) const EXPERIMENTS: [Experiment; 9] = [
     sharing::EXPERIMENT,
     eviction::EXPERIMENT,
     disk::EXPERIMENT,
@@ -12,5 +14,6 @@ pub(super) const EXPERIMENTS: [Experiment; 8] = [
     mortar::EXPERIMENT,
     mortar_host::EXPERIMENT,
     synergy::EXPERIMENT,
+    puma::EXPERIMENT,
     scale::EXPERIMENT,
 ];

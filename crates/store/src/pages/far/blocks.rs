@@ -6,12 +6,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use sublet_types::{Second, TenantId};
+use sublet_types::{Bytes, Second, TenantId};
 
 use crate::arena::{Block, BlockOwner, PageKind};
+use crate::frames::FAR_FRAME_BYTES;
 use crate::lending::{
     FarAddress, FarFrame, LEASES_MAX, LeaseFigures, LeaseSlot, OpenLeaseError, SEQUENCE_MAX,
 };
+use crate::tenants::Tenant;
 
 /// Records of blocks that are made at once.
 const CHUNK: u32 = 1024;
@@ -118,6 +120,8 @@ pub(crate) struct FarBlocks {
     borrowed: AtomicU32,
     /// Those that no tenant uses and that are swept.
     ready: AtomicU32,
+    /// Blocks of the arena that tenants may hold together.
+    here: AtomicU32,
     /// Whether a tenant took one since the chores last looked.
     took_some: AtomicBool,
 }
@@ -165,6 +169,7 @@ impl FarBlocks {
             }),
             borrowed: AtomicU32::new(0),
             ready: AtomicU32::new(0),
+            here: AtomicU32::new(0),
             took_some: AtomicBool::new(false),
         }
     }
@@ -185,6 +190,18 @@ impl FarBlocks {
         self.ready.load(Ordering::Relaxed)
     }
 
+    /// Sets how many blocks of the arena tenants may hold together.
+    pub(super) fn set_here(&self, blocks: u32) {
+        self.here.store(blocks, Ordering::Relaxed);
+    }
+
+    /// The most blocks that a tenant may take. `u32::MAX` if it has no target.
+    pub(super) fn most_of(&self, tenant: &Tenant) -> u32 {
+        let here = self.here.load(Ordering::Relaxed);
+        let allowed = tenant.far_blocks_allowed(here, self.borrowed());
+        allowed.unwrap_or(u32::MAX)
+    }
+
     /// Returns whether a tenant took a block since the last call.
     pub(super) fn took_some(&self) -> bool {
         self.took_some.swap(false, Ordering::Relaxed)
@@ -195,6 +212,12 @@ impl FarBlocks {
         let chunk = self.chunks[(block.0 / CHUNK) as usize]
             .get_or_init(|| (0..CHUNK).map(|_| FarBlock::vacant()).collect());
         &chunk[(block.0 % CHUNK) as usize]
+    }
+
+    /// What this many blocks take here: each its record, and for each of its frames a record and a seal.
+    pub(super) fn overhead_of(&self, blocks: u32) -> Bytes {
+        let frames = u64::from(self.per_block()) * FAR_FRAME_BYTES;
+        Bytes(u64::from(blocks) * (frames + size_of::<FarBlock>() as u64))
     }
 
     /// The block of a frame.
@@ -417,7 +440,7 @@ impl FarBlocks {
         of_lease.map_or_else(LeaseFigures::default, |lease| LeaseFigures {
             blocks: lease.all.len() as u32,
             ready: lease.ready.len() as u32,
-            outbound: 0,
+            ..LeaseFigures::default()
         })
     }
 }

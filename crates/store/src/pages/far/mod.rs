@@ -12,6 +12,7 @@
 
 mod away;
 mod blocks;
+mod lease_counts;
 mod outbox;
 mod sweep;
 mod tenant_far;
@@ -19,8 +20,10 @@ mod transfer;
 
 use std::sync::OnceLock;
 
+use crate::lending::LeaseSlot;
 use crate::settings::PageSettings;
 use blocks::FarBlocks;
+use lease_counts::LeaseCounts;
 use outbox::Outbox;
 pub(super) use tenant_far::TenantFar;
 
@@ -29,6 +32,8 @@ pub(super) struct FarMemory {
     blocks: FarBlocks,
     /// Made with the first lease.
     outbox: OnceLock<Outbox>,
+    /// What became of each lease's pages.
+    counts: Box<[LeaseCounts]>,
     outbox_pages: u16,
     page_bytes: usize,
 }
@@ -39,6 +44,7 @@ impl FarMemory {
         FarMemory {
             blocks: FarBlocks::new(settings.far_blocks, block_bits),
             outbox: OnceLock::new(),
+            counts: LeaseCounts::of_all(),
             outbox_pages: settings.outbox_pages,
             page_bytes: settings.page_bytes,
         }
@@ -53,6 +59,11 @@ impl FarMemory {
     /// The far memory of a tenant that has none yet.
     pub(super) fn of_tenant(&self) -> TenantFar {
         TenantFar::new(&self.blocks)
+    }
+
+    /// The counters of a lease that has, or had, blocks.
+    fn counts(&self, lease: LeaseSlot) -> &LeaseCounts {
+        &self.counts[usize::from(lease.0)]
     }
 
     fn outbox(&self) -> &Outbox {

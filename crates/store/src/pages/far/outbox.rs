@@ -22,14 +22,16 @@ pub(crate) struct Outbox {
     queues: Mutex<OutboxQueues>,
     /// Pages that wait to be taken, by lease.
     waiting: Box<[AtomicU32]>,
+    /// Pages that wait or are on their way, by lease.
+    used: Box<[AtomicU32]>,
+    /// Pages that are free.
+    free: AtomicU32,
 }
 
 struct OutboxQueues {
     free: Vec<u16>,
     /// Pages that wait to be taken, by lease, oldest first.
     ready: Box<[VecDeque<u16>]>,
-    /// Pages that wait or are on their way, by lease.
-    used: Box<[u32]>,
 }
 
 impl Outbox {
@@ -46,9 +48,10 @@ impl Outbox {
             queues: Mutex::new(OutboxQueues {
                 free: (0..pages).rev().collect(),
                 ready: (0..LEASES_MAX).map(|_| VecDeque::new()).collect(),
-                used: vec![0; LEASES_MAX].into(),
             }),
             waiting: (0..LEASES_MAX).map(|_| AtomicU32::new(0)).collect(),
+            used: (0..LEASES_MAX).map(|_| AtomicU32::new(0)).collect(),
+            free: AtomicU32::new(pages.into()),
         }
     }
 
@@ -67,12 +70,19 @@ impl Outbox {
     /// Takes a free page for a lease, if there is one and the lease may have one more.
     pub(super) fn reserve(&self, lease: LeaseSlot) -> Option<u16> {
         let mut queues = self.queues.lock();
-        if queues.used[usize::from(lease.0)] >= self.most_of_a_lease() {
+        if self.is_full_for(lease) {
             return None;
         }
         let slot = queues.free.pop()?;
-        queues.used[usize::from(lease.0)] += 1;
+        self.free.fetch_sub(1, Ordering::Relaxed);
+        self.used[usize::from(lease.0)].fetch_add(1, Ordering::Relaxed);
         Some(slot)
+    }
+
+    /// Returns whether it takes no more pages for a lease now. It takes no lock.
+    #[inline]
+    pub(super) fn is_full_for(&self, lease: LeaseSlot) -> bool {
+        self.free.load(Ordering::Relaxed) == 0 || self.used(lease) >= self.most_of_a_lease()
     }
 
     /// Fills a page that was reserved, and lets it wait for whoever carries pages.
@@ -104,7 +114,8 @@ impl Outbox {
     pub(super) fn release(&self, slot: u16, lease: LeaseSlot) {
         let mut queues = self.queues.lock();
         queues.free.push(slot);
-        queues.used[usize::from(lease.0)] -= 1;
+        self.free.fetch_add(1, Ordering::Relaxed);
+        self.used[usize::from(lease.0)].fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The number of pages that wait to be taken for a lease.
@@ -114,6 +125,6 @@ impl Outbox {
 
     /// The number of pages that wait or are on their way for a lease.
     pub(crate) fn used(&self, lease: LeaseSlot) -> u32 {
-        self.queues.lock().used[usize::from(lease.0)]
+        self.used[usize::from(lease.0)].load(Ordering::Relaxed)
     }
 }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use sublet_types::{Second, TenantId};
+use sublet_types::{Bytes, Second, TenantId};
 
 use super::blocks::{BlockFate, FarBlockId};
+use crate::api::FarFigures;
 use crate::frames::FarState;
 use crate::lending::{Borrowing, FarFrame, LeaseFigures, LeaseSlot, OpenLeaseError};
 use crate::pages::PageStore;
@@ -24,7 +25,17 @@ const READY_MAX: u32 = 32;
 /// Seconds after which a block that nobody read goes back to its lender.
 const UNREAD_SECS: u32 = 600;
 
+/// Of this many blocks, how many are kept ready.
+fn ready_blocks(blocks: u32) -> u32 {
+    (blocks / READY_ONE_IN).clamp(1, READY_MAX)
+}
+
 impl PageStore {
+    /// Sets how many blocks of the arena tenants may hold together. It decides which part of a target is far memory.
+    pub(crate) fn set_blocks_here(&self, blocks: u32) {
+        self.far.blocks.set_here(blocks);
+    }
+
     /// Adds blocks to a lease, or opens it with them.
     ///
     /// # Errors
@@ -36,7 +47,12 @@ impl PageStore {
         distance: u32,
         indices: Range<u32>,
     ) -> Result<(), OpenLeaseError> {
+        let is_new = self.far.blocks.figures(lease).blocks == 0;
         self.far.blocks.add(lease, distance, indices)?;
+        if is_new {
+            self.far.counts(lease).reset();
+        }
+        self.charge_far_overhead();
         self.far.outbox().prepare(lease);
         self.make_room_for_far_blocks();
         Ok(())
@@ -88,7 +104,8 @@ impl PageStore {
         ready
             .iter()
             .for_each(|block| self.vacate_far_block(*block, BlockFate::Returned));
-        while left > 0 && self.drop_oldest_far_block(BlockFate::Returned) {
+        let any = |_: &Tenant| true;
+        while left > 0 && self.drop_oldest_far_block(BlockFate::Returned, any) {
             left -= 1;
         }
     }
@@ -122,7 +139,20 @@ impl PageStore {
     pub(crate) fn lease_figures(&self, lease: LeaseSlot) -> LeaseFigures {
         LeaseFigures {
             outbound: self.far.outbox().used(lease),
+            tally: self.far.counts(lease).tally(),
             ..self.far.blocks.figures(lease)
+        }
+    }
+
+    /// The blocks of lenders now.
+    pub(crate) fn far_figures(&self) -> FarFigures {
+        let far = &self.far.blocks;
+        let bytes = |blocks: u32| Bytes(u64::from(blocks) * self.arena.block_bytes() as u64);
+        FarFigures {
+            borrowed: bytes(far.borrowed()),
+            ready: bytes(far.ready()),
+            used: bytes(self.tenants.iter().map(Tenant::far_held).sum()),
+            overhead: self.far_overhead_of(far.borrowed()),
         }
     }
 
@@ -135,21 +165,22 @@ impl PageStore {
         };
         let dropped = self.far.blocks.drop_of(tenant.id, block, fate);
         if dropped {
-            self.tenant_pages(tenant).far.lost(block);
+            self.tenant_pages(tenant).far.lost(tenant, block);
         }
         dropped
     }
 
-    /// Drops the oldest far block of the tenant that has most for its weight. Returns whether there was one.
-    fn drop_oldest_far_block(&self, fate: BlockFate) -> bool {
-        let has_most = self.far_holders().max_by(|a, b| a.1.total_cmp(&b.1));
+    /// Drops the oldest far block of that of some tenants that has most for its weight. Returns whether there was one.
+    fn drop_oldest_far_block(&self, fate: BlockFate, some: impl Fn(&Tenant) -> bool) -> bool {
+        let holders = self.far_holders().filter(|(tenant, _)| some(tenant));
+        let has_most = holders.max_by(|a, b| a.1.total_cmp(&b.1));
         has_most.is_some_and(|(tenant, _)| self.drop_oldest_of(tenant, fate))
     }
 
     /// The tenants that have far blocks, with how many they have for their weight.
     fn far_holders(&self) -> impl Iterator<Item = (&Tenant, f64)> {
         self.tenants.iter().filter_map(|tenant| {
-            let held = self.existing_tenant_pages(tenant)?.far.held();
+            let held = tenant.far_held();
             (held > 0).then(|| (tenant, f64::from(held) / f64::from(tenant.weight().0)))
         })
     }
@@ -167,26 +198,49 @@ impl PageStore {
         if !far.are_there() {
             return false;
         }
-        let mut wanted = false;
+        let (mut wanted, mut is_short) = (false, false);
         for tenant in self.tenants.iter() {
-            if let Some(tenant_pages) = self.existing_tenant_pages(tenant)
-                && tenant_pages.far.was_wanting()
-            {
-                tenant_pages.far.make_room(far, tenant.id);
-                wanted = true;
-            }
+            let tenant_pages = self.existing_tenant_pages(tenant);
+            let wants = tenant_pages.is_some_and(|tenant_pages| {
+                let wants = tenant_pages.far.was_wanting();
+                if wants {
+                    tenant_pages.far.make_room(far, tenant.id);
+                }
+                wants
+            });
+            let most = far.most_of(tenant);
+            let has_all = tenant.far_held() >= most;
+            wanted |= wants;
+            is_short |= wants && !has_all;
+            // It makes room for what it wants among its own.
+            let kept = match wants && has_all {
+                true => most.saturating_sub(ready_blocks(most)),
+                false => most,
+            };
+            self.drop_far_blocks_beyond(kept, tenant);
         }
-        let ready = (far.borrowed() / READY_ONE_IN).clamp(1, READY_MAX);
-        if wanted || far.took_some() {
+        let ready = ready_blocks(far.borrowed());
+        if is_short || far.took_some() {
             let coming = far.ready() + far.unswept() as u32;
             for _ in coming..ready {
-                if !self.drop_oldest_far_block(BlockFate::Ready) {
+                // What is the far part of a target stays its tenant's.
+                if !self.drop_oldest_far_block(BlockFate::Ready, |tenant| tenant.target().is_none())
+                {
                     break;
                 }
             }
         }
         while self.sweep_some_far() && far.ready() < ready {}
         wanted
+    }
+
+    /// Drops a tenant's oldest far blocks until it has at most this many.
+    fn drop_far_blocks_beyond(&self, kept: u32, tenant: &Tenant) {
+        for _ in kept..tenant.far_held() {
+            if !self.drop_oldest_of(tenant, BlockFate::Ready) {
+                break;
+            }
+        }
     }
 
     /// Gives blocks back that nobody read for some minutes.
@@ -272,6 +326,18 @@ impl PageStore {
     fn vacate_far_block(&self, block: FarBlockId, fate: BlockFate) {
         self.frames.far().give_back(self.far.blocks.rows_of(block));
         self.far.blocks.vacate(block, fate);
+        self.charge_far_overhead();
+    }
+
+    /// Counts what the records of far blocks take against the arena's limit.
+    fn charge_far_overhead(&self) {
+        let overhead = self.far.blocks.overhead_of(self.far.blocks.borrowed());
+        self.arena.charge(overhead.0);
+    }
+
+    /// What the records of this many far blocks take.
+    pub(crate) fn far_overhead_of(&self, blocks: u32) -> Bytes {
+        self.far.blocks.overhead_of(blocks)
     }
 
     fn sweep_far_frame(&self, tenant: &Tenant, frame: FarFrame) {

@@ -1,13 +1,14 @@
 //! One tenant's far blocks: which it has, oldest first, and the one whose frames are being handed out.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use sublet_types::{Second, TenantId};
 
 use super::blocks::{FarBlockId, FarBlocks, TakenBlock};
 use crate::lending::{Borrowing, FarFrame};
+use crate::tenants::Tenant;
 
 /// The most far frames that a shard gets at once.
 const BATCH: u32 = 16;
@@ -15,9 +16,7 @@ const BATCH: u32 = 16;
 /// A tenant's far blocks.
 pub(crate) struct TenantFar {
     forbidden: AtomicBool,
-    /// Blocks that it has. Those that were dropped do not count.
-    held: AtomicU32,
-    /// Whether it wanted a far frame since the chores last looked, and got none.
+    /// Whether it wanted a far frame since the chores last looked and got none, or will soon.
     wanting: AtomicBool,
     blocks: Mutex<HeldBlocks>,
 }
@@ -40,7 +39,6 @@ impl TenantFar {
     pub(crate) fn new(far: &FarBlocks) -> TenantFar {
         TenantFar {
             forbidden: AtomicBool::new(false),
-            held: AtomicU32::new(0),
             wanting: AtomicBool::new(false),
             blocks: Mutex::new(HeldBlocks {
                 taken: VecDeque::with_capacity(far.borrowed() as usize + 1),
@@ -60,18 +58,7 @@ impl TenantFar {
         !self.forbidden.load(Ordering::Relaxed)
     }
 
-    /// The number of blocks that it has.
-    pub(crate) fn held(&self) -> u32 {
-        self.held.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether some of its pages may be at lenders.
-    #[inline]
-    pub(crate) fn has_some(&self) -> bool {
-        self.held() > 0
-    }
-
-    /// Returns whether it wanted a frame in vain since the last call.
+    /// Returns whether it wanted a frame in vain since the last call, or will soon.
     pub(super) fn was_wanting(&self) -> bool {
         self.wanting.swap(false, Ordering::Relaxed)
     }
@@ -80,7 +67,7 @@ impl TenantFar {
     pub(crate) fn some_frames(
         &self,
         far: &FarBlocks,
-        tenant: TenantId,
+        tenant: &Tenant,
         now: Second,
     ) -> impl Iterator<Item = FarFrame> + use<> {
         let (first, count) = self.hand_out(far, tenant, now).unwrap_or_else(|| {
@@ -91,15 +78,21 @@ impl TenantFar {
     }
 
     /// The first frame that is handed out next, and how many.
-    fn hand_out(&self, far: &FarBlocks, tenant: TenantId, now: Second) -> Option<(u32, u32)> {
+    fn hand_out(&self, far: &FarBlocks, tenant: &Tenant, now: Second) -> Option<(u32, u32)> {
         let mut blocks = self.blocks.lock();
         if blocks.open.is_none() {
             // A list without room would allocate. The chores make room.
-            if blocks.taken.len() == blocks.taken.capacity() {
+            let is_full = blocks.taken.len() == blocks.taken.capacity();
+            let (held, most) = (tenant.far_held(), far.most_of(tenant));
+            if is_full || held >= most {
                 return None;
             }
-            let taken = far.take(tenant, now)?;
-            self.held.fetch_add(1, Ordering::Relaxed);
+            let taken = far.take(tenant.id, now)?;
+            tenant.gained_far_block();
+            if held > 0 && held + 1 == most {
+                // This is the last one that it may have. The chores make room before it is full.
+                self.wanting.store(true, Ordering::Relaxed);
+            }
             blocks.taken.push_back(taken);
             let block = taken.block;
             blocks.open = Some(OpenFarBlock { block, next: 0 });
@@ -147,9 +140,9 @@ impl TenantFar {
     }
 
     /// Records that a block was dropped.
-    pub(super) fn lost(&self, block: FarBlockId) {
+    pub(super) fn lost(&self, tenant: &Tenant, block: FarBlockId) {
         let mut blocks = self.blocks.lock();
-        self.held.fetch_sub(1, Ordering::Relaxed);
+        tenant.lost_far_block();
         if blocks.open.as_ref().is_some_and(|open| open.block == block) {
             blocks.open = None;
         }

@@ -24,7 +24,7 @@ impl PageStore {
         now: Second,
     ) -> bool {
         let tenant_pages = self.tenant_pages(tenant);
-        if !tenant_pages.far.may_borrow() {
+        if !tenant_pages.far.may_borrow() || self.is_outbox_full_for(shard) {
             return false;
         }
         let Some(frame) = self.free_far_frame(tenant, shard, now) else {
@@ -52,6 +52,17 @@ impl PageStore {
         true
     }
 
+    /// Returns whether the outbox has no room for a page that would go into a shard's next far frame. It touches no
+    /// record of a frame.
+    #[inline]
+    fn is_outbox_full_for(&self, shard: &Shard) -> bool {
+        let next = shard.far_free.head().map(FarFrame::from);
+        next.is_some_and(|next| {
+            let lease = self.far.blocks.of(next).lease();
+            self.far.outbox().is_full_for(lease)
+        })
+    }
+
     /// A free far frame of a block that the tenant still has.
     fn free_far_frame(&self, tenant: &Tenant, shard: &mut Shard, now: Second) -> Option<FarFrame> {
         let far = self.frames.far();
@@ -65,7 +76,7 @@ impl PageStore {
                 None => {
                     let far_pages = &self.tenant_pages(tenant).far;
                     let mut came = false;
-                    for frame in far_pages.some_frames(&self.far.blocks, tenant.id, now) {
+                    for frame in far_pages.some_frames(&self.far.blocks, tenant, now) {
                         far.get(frame).set_shard(shard.number());
                         shard.far_free.push_row(far, frame.row());
                         came = true;
@@ -131,6 +142,7 @@ impl PageStore {
                 }
             }
         }
+        self.far.counts(lease).sent.add(taken as u64);
         taken
     }
 
@@ -139,6 +151,9 @@ impl PageStore {
         let far = self.frames.far();
         let (frame, lease) = (page.frame, page.address.lease);
         let block = self.far.blocks.of(frame);
+        if outcome == SendOutcome::Lost && page.sequence > 0 {
+            self.far.counts(lease).lost.add(1);
+        }
         if let Some(tenant) = self.tenants.get(page.tenant) {
             let shards = self.tenant_pages(tenant).shards();
             let mut shard = shards[usize::from(far.get(frame).shard())].lock();

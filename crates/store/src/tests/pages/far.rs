@@ -6,19 +6,19 @@ use super::lender::{FakeLender, FetchAnswer};
 use super::*;
 use crate::lending::{AwayTicket, Borrowing, LeaseSlot, OpenLeaseError};
 
-const LEASE: LeaseSlot = LeaseSlot(0);
+pub(super) const LEASE: LeaseSlot = LeaseSlot(0);
 
 /// The pages that memory here has room for, beside the index and the reserve. A put of one more evicts one.
-const ROOM: u32 = 3 * 16;
+pub(super) const ROOM: u32 = 3 * 16;
 
-struct Fixture {
-    client: PoolClient,
-    lender: FakeLender,
+pub(super) struct Fixture {
+    pub(super) client: PoolClient,
+    pub(super) lender: FakeLender,
 }
 
 impl Fixture {
     /// A tenant with room for some 48 pages here and `far` blocks of 16 pages at a lender.
-    fn new(flags: PoolFlags, far: u32) -> Fixture {
+    pub(super) fn new(flags: PoolFlags, far: u32) -> Fixture {
         let (store, _) = store_with(5, settings(far));
         let ann = tenant(&store, "ann", 100);
         let client = PoolClient::new(&store, ann, flags);
@@ -27,12 +27,12 @@ impl Fixture {
         Fixture { client, lender }
     }
 
-    fn store(&self) -> &Arc<Store> {
+    pub(super) fn store(&self) -> &Arc<Store> {
         self.client.worker.store()
     }
 
     /// Puts pages whose content is their index, and lets the lender have what is evicted.
-    fn fill(&mut self, pages: u32) {
+    pub(super) fn fill(&mut self, pages: u32) {
         for index in 0..pages {
             assert!(self.client.put(1, index, index.into()).is_stored());
             self.lender.settle_all(&self.client.worker, LEASE);
@@ -40,7 +40,7 @@ impl Fixture {
     }
 
     /// A page that the lender has.
-    fn away(&self, pages: u32) -> (u32, AwayTicket) {
+    pub(super) fn away(&self, pages: u32) -> (u32, AwayTicket) {
         (0..pages)
             .find_map(|index| match self.client.begin_get(1, index) {
                 (GetOutcome::Away(ticket), _) => Some((index, ticket)),
@@ -49,16 +49,16 @@ impl Fixture {
             .expect("a page that the lender has")
     }
 
-    fn at_lenders(&self) -> u64 {
+    pub(super) fn at_lenders(&self) -> u64 {
         self.client.figures().at_lenders.0
     }
 
-    fn sweep(&self) {
+    pub(super) fn sweep(&self) {
         while self.client.worker.upkeep(NOW) {}
     }
 }
 
-fn settings(far_blocks: u32) -> PageSettings {
+pub(super) fn settings(far_blocks: u32) -> PageSettings {
     PageSettings {
         shards: 2,
         far_blocks,
@@ -343,7 +343,7 @@ fn the_end_of_a_lease_is_a_miss_of_its_pages() {
     );
     fixture.sweep();
     assert_eq!(fixture.at_lenders(), 0);
-    assert_eq!(fixture.store().lease_figures(LEASE), Default::default());
+    assert_eq!(fixture.store().lease_figures(LEASE).blocks, 0);
     assert!(fixture.lender.lend(&fixture.store().clone(), LEASE, 1));
 }
 

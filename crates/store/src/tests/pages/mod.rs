@@ -4,7 +4,10 @@
 mod adaptive;
 mod ahead;
 mod far;
+mod far_figures;
 mod far_model;
+mod far_sequential;
+mod far_targets;
 mod lender;
 mod looks;
 mod model;
@@ -214,6 +217,16 @@ impl PoolClient {
         count: u32,
         content: u64,
     ) -> Vec<PutOutcome> {
+        let run = PageRun {
+            first: self.key(object, index),
+            count,
+            pattern: AccessPattern::Random,
+        };
+        self.put_run_of(run, content)
+    }
+
+    /// Puts a run of pages of any pattern, likewise.
+    pub(super) fn put_run_of(&self, run: PageRun, content: u64) -> Vec<PutOutcome> {
         let mut puts = Vec::new();
         let fill = |n: u32, page: &mut UnwrittenPage<'_>| {
             page.write(&page_of(content + 1000 * u64::from(n)));
@@ -222,9 +235,7 @@ impl PoolClient {
             assert_eq!(n as usize, puts.len(), "told in order, and once");
             puts.push(put);
         };
-        let key = self.key(object, index);
-        self.worker
-            .put_run(self.tenant, key, count, NOW, fill, report);
+        self.worker.put_run(self.tenant, run, NOW, fill, report);
         puts
     }
 

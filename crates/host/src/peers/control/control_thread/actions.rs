@@ -48,6 +48,7 @@ impl ControlThread {
                     ours,
                     theirs,
                     address,
+                    opened_at: self.now(),
                 });
                 self.open_session(connection, facts, nonces);
             }

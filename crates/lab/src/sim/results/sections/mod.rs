@@ -4,6 +4,7 @@ pub(super) mod disk;
 pub(super) mod eviction;
 pub(super) mod mortar;
 pub(super) mod mortar_host;
+pub(super) mod puma;
 pub(super) mod scale;
 pub(super) mod sharing;
 pub(super) mod smartmem;

@@ -1,0 +1,206 @@
+//! Disks whose pages go to a lender and come back. Whatever the lender does, a read is what was written.
+
+use sublet_store::EvictAheadScope;
+
+use super::*;
+use crate::peers::courier::Courier;
+use crate::peers::tests::{FakeLender, Lie, borrow_of};
+
+/// More pages than there is memory for here.
+const PAGES: u64 = 8192;
+
+const PAGE: usize = 4096;
+
+/// Blocks of 2 MiB that the lender lends: enough for all that has no room here.
+const BLOCKS: u32 = 16;
+
+const LIES: [Lie; 10] = [
+    Lie::Altered,
+    Lie::Old,
+    Lie::Swapped,
+    Lie::Shifted,
+    Lie::Absent,
+    Lie::Truncated,
+    Lie::Replayed,
+    Lie::Silent,
+    Lie::Closes,
+    Lie::Refuses,
+];
+
+/// A disk beside what it must read as.
+struct FarDisk {
+    rig: Rig,
+    lender: FakeLender,
+    _courier: Courier,
+    /// The content of each page: all its words are this.
+    model: Vec<u64>,
+    state: u64,
+}
+
+impl FarDisk {
+    fn open(kind: DiskKind, change: impl FnOnce(&mut DiskSettings)) -> FarDisk {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("backing");
+        let bytes: Vec<u8> = (0..PAGES).flat_map(page_of).collect();
+        std::fs::write(&path, bytes).expect("written");
+        let backend = backend_with(Bytes::mib(12), BLOCKS);
+        let lender = FakeLender::start();
+        let (far, courier) = borrow_of(&lender, &backend.store, BLOCKS);
+        let mut settings = settings(kind, &path);
+        settings.size = None;
+        change(&mut settings);
+        let mut rig = Rig {
+            backend,
+            folder,
+            stage: (kind == DiskKind::Swap).then(|| stage(64)),
+            settings,
+            open: None,
+            far: Some(far),
+        };
+        rig.open();
+        FarDisk {
+            rig,
+            lender,
+            _courier: courier,
+            model: (0..PAGES).collect(),
+            state: 7,
+        }
+    }
+
+    fn next(&mut self, below: u64) -> u64 {
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.state >> 33) % below
+    }
+
+    /// Pages somewhere, most of them in a part of the disk that is read often.
+    fn somewhere(&mut self, most: u64) -> (u64, u64) {
+        let count = 1 + self.next(most);
+        let within = match self.next(4) {
+            0 => PAGES,
+            _ => PAGES / 4,
+        };
+        (self.next(within).min(PAGES - count), count)
+    }
+
+    fn check(&self, handle: &dyn DiskFastPath, first: u64, count: u64, when: &str) {
+        let bytes = self
+            .rig
+            .read(handle, first * PAGE as u64, count as usize * PAGE);
+        for (page, bytes) in (first..).zip(bytes.chunks(PAGE)) {
+            let wanted = page_of(self.model[page as usize]);
+            assert!(bytes == wanted, "page {page} is another, {when}");
+        }
+    }
+
+    fn write(&mut self, handle: &dyn DiskFastPath, first: u64, count: u64) {
+        let content = self.next(1 << 20) + PAGES;
+        self.model[first as usize..(first + count) as usize].fill(content);
+        let bytes: Vec<u8> = (0..count).flat_map(|_| page_of(content)).collect();
+        self.rig.write(handle, first * PAGE as u64, &bytes);
+    }
+
+    /// Reads and writes at random.
+    fn work(&mut self, steps: u32, when: &str) {
+        let handle = self.rig.handle();
+        let worker = self.rig.backend.store.worker().expect("a worker");
+        for step in 0..steps {
+            if step % 16 == 0 {
+                worker.evict_ahead(EvictAheadScope::All, self.rig.backend.clock.now());
+            }
+            let (first, count) = self.somewhere(64);
+            match self.next(8) {
+                0 => self.write(&*handle, first, count),
+                _ => self.check(&*handle, first, count, when),
+            }
+        }
+    }
+
+    /// Writes every page once. What has no room goes to the lender.
+    fn fill(&mut self) {
+        let handle = self.rig.handle();
+        let worker = self.rig.backend.store.worker().expect("a worker");
+        for first in (0..PAGES).step_by(32) {
+            worker.evict_ahead(EvictAheadScope::All, self.rig.backend.clock.now());
+            self.write(&*handle, first, 32);
+        }
+    }
+
+    fn far_hits(&self) -> u64 {
+        let open = self.rig.open.as_ref().expect("open");
+        open.disk.tallies.sum().far_hits
+    }
+}
+
+fn backend_with(memory: Bytes, far_blocks: u32) -> Backend {
+    let store = Store::new(StoreSettings {
+        capacity: memory,
+        limit: memory,
+        item_max: Bytes::mib(1),
+        seed: 5,
+        evicts: true,
+        pages: PageSettings {
+            shards: 4,
+            far_blocks,
+            ..PageSettings::default()
+        },
+    });
+    Backend {
+        store: store.expect("a store"),
+        clock: Clock::start(),
+        ledger: Arc::new(Ledger::default()),
+    }
+}
+
+fn page_of(content: u64) -> Vec<u8> {
+    content.to_le_bytes().repeat(PAGE / 8)
+}
+
+fn lies_cost_nothing_but_time(mut disk: FarDisk) {
+    disk.fill();
+    disk.work(600, "with an honest lender");
+    let honest = disk.far_hits();
+    assert!(honest > 1000, "pages come from the lender: {honest}");
+    for lie in LIES {
+        disk.lender.lie(lie);
+        disk.work(120, &format!("while the lender is {lie:?}"));
+        disk.lender.lie(Lie::Honest);
+        disk.work(60, &format!("after the lender was {lie:?}"));
+    }
+}
+
+#[test]
+fn a_disk_reads_what_was_written_whatever_its_lender_does() {
+    lies_cost_nothing_but_time(FarDisk::open(DiskKind::Disk, |_| {}));
+}
+
+#[test]
+fn a_disk_whose_pages_leave_when_they_are_read_does_so_too() {
+    lies_cost_nothing_but_time(FarDisk::open(DiskKind::Disk, |settings| {
+        settings.fill = Some(FillPolicy::DropOnRead);
+    }));
+}
+
+#[test]
+fn swap_reads_what_was_written_whatever_its_lender_does() {
+    lies_cost_nothing_but_time(FarDisk::open(DiskKind::Swap, |_| {}));
+}
+
+/// A lender that takes pages and then says nothing is asked a few times, and then no more until it is quick again.
+#[test]
+fn a_lender_that_hangs_is_left_alone() {
+    let mut disk = FarDisk::open(DiskKind::Disk, |_| {});
+    disk.work(600, "with an honest lender");
+    disk.lender.lie(Lie::Silent);
+    disk.work(300, "while the lender hangs");
+    let far = disk.rig.far.clone().expect("it borrows");
+    let late = |far: &FarMemory| {
+        let figures = far.ledger().figures();
+        let of_lender = figures.values().next().copied().unwrap_or_default();
+        (of_lender.gone[1], of_lender.not_asked)
+    };
+    let (gave_up, not_asked) = late(&far);
+    assert!(gave_up > 0 && not_asked > gave_up, "{gave_up}, {not_asked}");
+}

@@ -1,0 +1,129 @@
+//! What the store says of far memory.
+
+use super::far::{Fixture, LEASE, ROOM, settings};
+use super::lender::{FakeLender, FetchAnswer};
+use super::*;
+use crate::lending::LeaseTally;
+
+/// Each count of a lease moves by what is done, and by nothing else.
+#[test]
+fn a_lease_counts_what_becomes_of_its_pages() {
+    let mut fixture = Fixture::new(KEEPING, 4);
+    fixture.fill(ROOM);
+    let mut expected = LeaseTally::default();
+    let tally = |fixture: &Fixture| fixture.store().lease_figures(LEASE).tally;
+    for index in 1000..1010 {
+        fixture.client.put(1, index, index.into());
+        assert_eq!(tally(&fixture), expected, "a put counts nothing");
+        let worker = &fixture.client.worker;
+        assert_eq!(fixture.lender.carry(worker, LEASE, 9), 1);
+        let is_lost = index < 1003;
+        fixture.lender.answer(worker, 0, is_lost, false);
+        expected.sent += 1;
+        expected.lost += u64::from(is_lost);
+        assert_eq!(tally(&fixture), expected);
+    }
+
+    let (index, ticket) = fixture.away(ROOM);
+    let key = fixture.client.key(1, index);
+    let honest = FetchAnswer::Honest;
+    let page = fixture.lender.fetch(&ticket, honest).expect("there");
+    fixture.client.end_get(key, &ticket, Some(&page));
+    (expected.fetched, expected.hits) = (1, 1);
+    assert_eq!(tally(&fixture), expected);
+
+    fixture.client.flush(1, index);
+    fixture.client.end_get(key, &ticket, Some(&page));
+    expected.fetched = 2;
+    assert_eq!(
+        tally(&fixture),
+        expected,
+        "it came, and was flushed meanwhile"
+    );
+
+    let (index, ticket) = fixture.away(ROOM);
+    let key = fixture.client.key(1, index);
+    fixture.client.end_get(key, &ticket, None);
+    expected.gone = 1;
+    assert_eq!(tally(&fixture), expected);
+
+    fixture.store().add_to_lease(LEASE, 0, 4..4).expect("more");
+    assert_eq!(tally(&fixture), expected, "the same lease");
+    fixture.store().end_lease(LEASE);
+    fixture.sweep();
+    let store = Arc::clone(fixture.store());
+    assert!(fixture.lender.lend(&store, LEASE, 1));
+    assert_eq!(tally(&fixture), LeaseTally::default(), "another lease");
+}
+
+/// Far blocks are ready, in use, or wait to be swept.
+#[test]
+fn far_blocks_are_counted_by_what_they_are_used_for() {
+    let blocks = |blocks: u64| Bytes(blocks * BLOCK as u64);
+    let mut fixture = Fixture::new(KEEPING, 4);
+    let far = |fixture: &Fixture| fixture.store().figures().far;
+    assert_eq!(
+        (far(&fixture).borrowed, far(&fixture).ready),
+        (blocks(4), blocks(4))
+    );
+    fixture.fill(ROOM + 20);
+    let used = fixture.client.figures().held_at_lenders.bytes();
+    assert!(used >= blocks(2) && used <= blocks(3), "{used}");
+    assert_eq!(far(&fixture).used, used);
+    assert_eq!(far(&fixture).ready, blocks(4) - used);
+    fixture.store().recall(LEASE, &(0..4));
+    assert_eq!(
+        (far(&fixture).used, far(&fixture).ready),
+        Default::default()
+    );
+    assert_eq!(far(&fixture).borrowed, used, "until they are swept");
+    fixture.sweep();
+    assert_eq!(far(&fixture), FarFigures::default());
+}
+
+/// The records of far blocks take memory, and the arena holds so much less.
+#[test]
+fn records_of_far_blocks_count_against_the_limit() {
+    const LENT: u32 = 1000;
+    let (store, _) = store_with(60, settings(LENT));
+    let ann = tenant(&store, "ann", 100);
+    let client = PoolClient::new(&store, ann, KEEPING);
+    (0..1000).for_each(|index| assert!(client.put(1, index, 7).is_stored()));
+    let limit = store.limit();
+    assert_eq!(store.held(), limit);
+    assert_eq!(store.far_overhead(), Bytes(0));
+
+    // 32 bytes of record and 32 of seal for each of 16 frames, and not much more.
+    let needs = store.far_overhead_of(LENT);
+    let least = Bytes(u64::from(LENT) * 16 * 64);
+    assert!(needs >= least && needs.0 <= least.0 * 5 / 4, "{needs}");
+    let mut lender = FakeLender::new();
+    assert!(lender.lend(&store, LEASE, LENT));
+    assert_eq!(store.far_overhead(), needs);
+    let blocks = needs.0 / BLOCK as u64 * BLOCK as u64;
+    assert_eq!(store.limit(), limit - Bytes(blocks));
+    while client.worker.upkeep(NOW) {}
+    assert_eq!(store.held(), store.limit(), "what is over goes back");
+
+    lender.settle_all(&client.worker, LEASE);
+    store.end_lease(LEASE);
+    while client.worker.upkeep(Second(NOW.0 + 1)) {}
+    assert_eq!(store.limit(), limit);
+    assert_eq!(store.far_overhead(), Bytes(0));
+}
+
+/// 64 GiB need about 1 GiB.
+#[test]
+fn a_gibibyte_of_records_serves_64() {
+    let store = Store::new(StoreSettings {
+        capacity: Bytes::mib(64),
+        limit: Bytes::mib(64),
+        item_max: Bytes::mib(1),
+        seed: 7,
+        evicts: true,
+        pages: settings(0),
+    });
+    let needs = store.expect("a store").far_overhead_of(32 << 10);
+    assert!(needs >= Bytes::gib(1), "{needs}");
+    assert!(needs <= Bytes::gib(1) + Bytes::mib(16), "{needs}");
+}

@@ -1,0 +1,191 @@
+//! `sublet lend drain`: stops lending, and waits until nothing is lent any more.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use sublet_client::Admin;
+use sublet_client::messages::{ChangeLifetime, DrainLending, LendPhase, LendStatus};
+use sublet_types::Bytes;
+
+use crate::admin_options::AdminOptions;
+use crate::exit::{Exit, print_error};
+use crate::grants::TemporaryFlag;
+
+/// How often to ask how much is still lent.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
+/// How to drain.
+#[derive(clap::Args)]
+pub(super) struct DrainArgs {
+    /// Let borrowers give their pages up for so long, such as 30s or 5m; what is not back then is taken
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    within: DrainNotice,
+    #[command(flatten)]
+    lifetime: TemporaryFlag,
+    #[command(flatten)]
+    daemon: AdminOptions,
+}
+
+/// How long borrowers may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DrainNotice(Duration);
+
+/// A text that is no such time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write a time such as 0s, 30s or 5m, an hour at most")]
+struct NotANotice;
+
+impl FromStr for DrainNotice {
+    type Err = NotANotice;
+
+    fn from_str(text: &str) -> Result<DrainNotice, NotANotice> {
+        let (digits, unit) = match text.strip_suffix('m') {
+            Some(digits) => (digits, 60),
+            None => (text.strip_suffix('s').unwrap_or(text), 1),
+        };
+        let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let number: u64 = digits.parse().map_err(|_| NotANotice)?;
+        match number.saturating_mul(unit) {
+            secs @ 0..=3600 if is_number => Ok(DrainNotice(Duration::from_secs(secs))),
+            _ => Err(NotANotice),
+        }
+    }
+}
+
+impl fmt::Display for DrainNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}s", self.0.as_secs())
+    }
+}
+
+/// How the wait for the end of a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DrainEnd {
+    /// Nothing is lent any more.
+    Drained,
+    /// Somebody lets the host lend again.
+    Resumed,
+    /// The user does not wait any longer. So much is still lent.
+    Interrupted(Bytes),
+}
+
+impl DrainArgs {
+    /// Drains, and shows how much is still lent meanwhile.
+    pub(super) fn run(&self) -> Exit {
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            if let Err(error) = flag::register(signal, Arc::clone(&is_interrupted)) {
+                return Exit::failed(format_args!("cannot handle signals: {error}"));
+            }
+        }
+        let admin = match self.daemon.admin() {
+            Ok(admin) => admin,
+            Err(exit) => return exit,
+        };
+        let drain = DrainLending {
+            within_millis: self.within.0.as_millis() as u64,
+            lasts: self.lifetime.lasts(),
+        };
+        let status = match admin.drain_lending(&drain) {
+            Ok(status) => status,
+            Err(error) => return Exit::call_failed(&error),
+        };
+        match await_end(&admin, status, &is_interrupted) {
+            Ok(end) => self.told(end),
+            Err(exit) => exit,
+        }
+    }
+
+    fn told(&self, end: DrainEnd) -> Exit {
+        let lasts = match self.lifetime.lasts() {
+            ChangeLifetime::Always => "until `sublet lend resume`, over restarts too",
+            ChangeLifetime::UntilRestart => "until `sublet lend resume` or the daemon's end",
+        };
+        match end {
+            DrainEnd::Drained => {
+                let said = format!("drained: nothing is lent, {lasts}\n");
+                Exit::written(io::stdout().write_all(said.as_bytes()))
+            }
+            DrainEnd::Resumed => {
+                Exit::failed("somebody let the host lend again: it does not drain any more")
+            }
+            DrainEnd::Interrupted(lent) => Exit::failed(format_args!(
+                "interrupted; the drain stays in force {lasts}; {lent} are still lent"
+            )),
+        }
+    }
+}
+
+/// Waits until nothing is lent any more.
+fn await_end(
+    admin: &Admin,
+    mut status: LendStatus,
+    is_interrupted: &AtomicBool,
+) -> Result<DrainEnd, Exit> {
+    let mut shown = None;
+    loop {
+        if let Some(end) = end_of(&status) {
+            return Ok(end);
+        }
+        if is_interrupted.load(Ordering::Relaxed) {
+            return Ok(DrainEnd::Interrupted(status.lent));
+        }
+        if shown.replace(status.lent) != Some(status.lent) {
+            print_error(format_args!("{} are still lent", status.lent));
+        }
+        thread::sleep(ASK_EVERY);
+        let asked = admin.lending();
+        status = asked.map_err(|error| Exit::call_failed(&error))?;
+    }
+}
+
+fn end_of(status: &LendStatus) -> Option<DrainEnd> {
+    match status.phase {
+        LendPhase::Lending => Some(DrainEnd::Resumed),
+        _ if status.lent == Bytes::ZERO => Some(DrainEnd::Drained),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::peer_tables::tests::sample;
+    use super::*;
+
+    #[test]
+    fn a_notice_reads_as_people_write_it() {
+        for (text, secs) in [("0s", 0), ("30", 30), ("90s", 90), ("60m", 3600)] {
+            let notice = Ok(DrainNotice(Duration::from_secs(secs)));
+            assert_eq!(text.parse(), notice, "{text}");
+        }
+        for wrong in [
+            "",
+            "s",
+            "-1s",
+            "+1",
+            "61m",
+            "3601",
+            "1h",
+            "99999999999999999999m",
+        ] {
+            assert_eq!(wrong.parse::<DrainNotice>(), Err(NotANotice), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_drain_ends_when_nothing_is_lent_or_somebody_ends_it() {
+        let mut status = sample();
+        assert_eq!(end_of(&status), Some(DrainEnd::Resumed));
+        status.phase = LendPhase::Draining;
+        assert_eq!(end_of(&status), None);
+        status.lent = Bytes::ZERO;
+        assert_eq!(end_of(&status), Some(DrainEnd::Drained));
+    }
+}
