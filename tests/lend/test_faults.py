@@ -115,7 +115,7 @@ def test_a_dead_borrowers_memory_is_the_lenders_again(pair):
     cluster = pair()
     work = borrow(cluster)
     lent = cluster.lender.lending()["lent"]
-    assert lent >= 16 * MIB
+    assert lent > 0
     cluster.borrower.kill()
     killed = time.monotonic()
     eventually("nothing is lent", lambda: cluster.lender.lending()["lent"] == 0, FORGOTTEN_SECONDS)
