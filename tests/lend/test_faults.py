@@ -5,7 +5,7 @@ import time
 import pytest
 
 from borrowing import borrow, end, far_reads
-from nodes import FORGOTTEN_SECONDS, KEPT_SECONDS, MIB, NOTICED_SECONDS, eventually, wait_until_up
+from nodes import FORGOTTEN_SECONDS, KEPT_SECONDS, NOTICED_SECONDS, eventually, wait_until_up
 
 # A partition after which leases live on, and one after which they do not, in seconds.
 SHORT, LONG_PARTITION = 3, KEPT_SECONDS + 5
