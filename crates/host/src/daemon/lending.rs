@@ -8,7 +8,6 @@ use sublet_client::messages::{
 };
 use sublet_lend::node::LendingInput;
 use sublet_tls::peer::Fingerprint;
-use sublet_types::{Bytes, PAGE_BYTES};
 
 use super::Daemon;
 use super::request_error::RequestError;
@@ -22,19 +21,15 @@ use crate::peers::lending_figures::{FiguresTime, lease_list, lend_status};
 /// The longest notice of a drain.
 pub(super) const DRAIN_NOTICE_MAX: Duration = Duration::from_secs(3600);
 
-/// What the rows of one borrowed page take: its frame row and its seal.
-const FAR_PAGE_BYTES: u64 = 64;
-
 impl Daemon {
     /// How the host stands with its peers. `None` if it has none.
     pub(super) fn lending_status(&self) -> Option<LendStatus> {
         let lending = self.lending.as_deref()?;
-        let borrowed = lending.status().borrowed;
         let time = FiguresTime {
             now: Duration::from_nanos(self.backend.clock.moment().0),
             now_unix: unix_secs(),
         };
-        let overhead = far_overhead(borrowed);
+        let overhead = self.backend.store.far_overhead();
         Some(lend_status(lending, &self.config, overhead, time))
     }
 
@@ -189,12 +184,6 @@ pub(crate) fn expiry_chore(
             reminder.remind(unix_secs(), &lending.certificate_ends());
         }
     }
-}
-
-/// What the rows of borrowed blocks take.
-fn far_overhead(blocks: u32) -> Bytes {
-    let pages = Bytes(u64::from(blocks) * sublet_types::BLOCK_BYTES).0 / PAGE_BYTES;
-    Bytes(pages * FAR_PAGE_BYTES)
 }
 
 fn unix_secs() -> u64 {

@@ -5,16 +5,9 @@ use std::ops::Range;
 use sublet_store::{AccessPattern, AwayTicket, GetOutcome, PageKey, PageRun};
 
 use super::disk_thread::DiskThread;
+use super::far_run::FarRun;
 use super::page_span::{PageSpan, key};
 use crate::peers::page_fetcher::{FETCH_PAGES_MAX, FetchOutcome};
-
-/// Pages that are fetched together, and what became of them. It is used again and again, so that no read allocates one.
-#[derive(Default)]
-pub(super) struct FarRun {
-    pages: Vec<u64>,
-    tickets: Vec<AwayTicket>,
-    missing: Vec<u64>,
-}
 
 /// What pages are fetched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,26 +16,6 @@ enum FetchPurpose {
     Demand,
     /// Somebody will probably read them soon.
     ReadAhead,
-}
-
-impl FarRun {
-    /// Runs of pages that did not come.
-    pub(super) fn missing_runs(&self) -> impl Iterator<Item = Range<u64>> {
-        let neighbours = self.missing.chunk_by(|page, next| page + 1 == *next);
-        neighbours.map(|run| run[0]..run[run.len() - 1] + 1)
-    }
-
-    /// Forgets everything.
-    pub(super) fn clear(&mut self) {
-        self.pages.clear();
-        self.tickets.clear();
-        self.missing.clear();
-    }
-
-    fn push(&mut self, page: u64, ticket: AwayTicket) {
-        self.pages.push(page);
-        self.tickets.push(ticket);
-    }
 }
 
 impl DiskThread {

@@ -9,7 +9,7 @@ use futures_util::future::poll_fn;
 use rustix::event::PollFlags;
 use sublet_store::AwayTicket;
 
-use super::far_pages::FarRun;
+use super::far_run::FarRun;
 use crate::peers::page_fetcher::{FETCHES_MAX, FetchId, FetchOutcome, PageFetcher};
 
 /// What a read of the backing is expected to take, until some were measured.

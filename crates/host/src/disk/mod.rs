@@ -23,6 +23,7 @@ mod error;
 mod event_fd;
 mod far_pages;
 mod far_reads;
+mod far_run;
 mod hole_map;
 mod images;
 mod kept_stage;

@@ -12,7 +12,7 @@ use sublet_types::PAGE_BYTES;
 use super::backed_disk::BackingOperation;
 use super::disk_thread::DiskThread;
 use super::engine::{IoPriority, RetryState};
-use super::far_pages::FarRun;
+use super::far_run::FarRun;
 use super::page_span::{PAGE, PageSpan, by_object, key};
 use super::read_tracker::ReadAheadRange;
 use super::reply::DiskReply;

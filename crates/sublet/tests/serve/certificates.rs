@@ -182,12 +182,7 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     ca_ok(&folder, &["init"]);
     ca_fails(&folder, &["init"], 1, "ca.key is there already");
     ca_fails(&folder, &["issue", "a", "--days", "0"], 2, "0");
-    ca_fails(
-        &folder,
-        &["issue", "a", "--days", "3653"],
-        1,
-        " at most",
-    );
+    ca_fails(&folder, &["issue", "a", "--days", "3653"], 1, " at most");
     ca_fails(
         &folder,
         &["issue", "a", "--days", "4294967295"],

@@ -1,7 +1,6 @@
 //! The control plane as the rest of the daemon sees it: started, told, asked and stopped.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -12,49 +11,23 @@ use mio::{Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
 use sublet_frontends::listeners::Listener;
 use sublet_frontends::tenancy::Clock;
-use sublet_lend::node::{LendingInput, NodeSettingsError};
-use sublet_store::{Borrowing, Store, TenantFigures, TooManyWorkers};
+use sublet_lend::node::LendingInput;
+use sublet_store::{Borrowing, Store, TenantFigures};
 use sublet_tls::peer::{
     DefaultTimeProvider, PeerCredentialError, PeerCredentials, PeerTlsSettings,
 };
 
-use super::control_thread::{
-    ControlCommand, ControlSockets, ControlThread, ControlTimes, LISTENERS_MAX, WAKER,
-};
+use super::control_plane_error::ControlPlaneError;
+use super::control_thread::{ControlCommand, ControlSockets, ControlThread, ControlTimes, WAKER};
 use super::dialer::Dialer;
 use super::notices::{PeerObserver, ServePageConnections};
 use super::peer_tables::PeerTables;
 use super::sessions::{OwnRun, node_number};
-use super::settings::ControlPlaneSettings;
+use super::settings::{ControlPlaneSettings, LISTENERS_MAX};
 use super::store_work::StoreWork;
 
 /// The most commands that wait. Whoever gives a further one waits, too.
 const COMMANDS_MAX: usize = 64;
-
-/// Why the control plane did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum ControlPlaneError {
-    /// A certificate, its key or the authorities cannot be used.
-    #[error(transparent)]
-    Credentials(#[from] PeerCredentialError),
-    /// The list of members is wrong.
-    #[error(transparent)]
-    Members(#[from] NodeSettingsError),
-    /// The store has no room for another thread.
-    #[error("lending cannot start: {0}")]
-    Workers(#[from] TooManyWorkers),
-    /// There are too many sockets that listen.
-    #[error(
-        "lending has {0} sockets that listen; {LISTENERS_MAX} are the most: shorten `peers.listen`"
-    )]
-    Listeners(usize),
-    /// The kernel gives no random bytes.
-    #[error("lending cannot start: the kernel gives no random bytes")]
-    Random,
-    /// The kernel refused a thread or its means to wait.
-    #[error("lending cannot start: {0}")]
-    Kernel(#[from] io::Error),
-}
 
 /// What the control plane works with.
 pub struct ControlPlanePorts {

@@ -22,15 +22,12 @@ use super::newcomers::Newcomers;
 use super::notices::{PeerNotice, PeerObserver, ServePageConnections};
 use super::peer_tables::PeerTables;
 use super::sessions::OwnRun;
-use super::settings::ControlMember;
+use super::settings::{ControlMember, LISTENERS_MAX};
 use super::store_work::StoreWork;
 use crate::peers::page_fetcher::FetchNews;
 
 /// The token of the waker.
 pub(super) const WAKER: Token = Token(usize::MAX);
-
-/// The most sockets that listen. Their tokens are the numbers below.
-pub(super) const LISTENERS_MAX: usize = 16;
 
 /// The number of the first connection.
 pub(super) const FIRST_CONNECTION: ConnectionId = ConnectionId(LISTENERS_MAX as u64);

@@ -13,6 +13,7 @@
 
 mod connection;
 mod control_plane;
+mod control_plane_error;
 mod control_thread;
 mod dialer;
 mod newcomers;
@@ -26,7 +27,8 @@ mod store_work;
 #[cfg(test)]
 mod tests;
 
-pub use self::control_plane::{ControlPlane, ControlPlaneError, ControlPlanePorts};
+pub use self::control_plane::{ControlPlane, ControlPlanePorts};
+pub use self::control_plane_error::ControlPlaneError;
 pub use self::notices::{PeerNotice, PeerObserver, ServePageConnections};
 pub use self::peer_tables::{PeerLeases, PeerTables};
 pub use self::refusals::{REFUSED_PARTIES_MAX, RefusalCounts, RefusedParty};

@@ -10,7 +10,7 @@ use sublet_lend::lender::LoanLookup;
 use sublet_lend::node::{LendingNode, LendingStatus};
 use sublet_lend::wire::HelloMessage;
 
-use super::control_plane::ControlPlaneError;
+use super::control_plane_error::ControlPlaneError;
 use super::refusals::RefusalCounts;
 use super::sessions::SessionTable;
 use super::settings::ControlPlaneSettings;

@@ -10,6 +10,9 @@ use sublet_lend::seal::Cipher;
 use sublet_tls::peer::PeerTlsSettings;
 use sublet_types::NodeName;
 
+/// The most sockets that listen for peers. The numbers below are their tokens.
+pub(super) const LISTENERS_MAX: usize = 16;
+
 /// One member beside this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlMember {

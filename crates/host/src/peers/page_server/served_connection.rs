@@ -24,7 +24,7 @@ const TURN_PAGES_MAX: usize = PAGES_MAX;
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ConnectionEnd {
+pub(super) enum ServedConnectionEnd {
     /// The borrower closed it, or the network did.
     #[error(transparent)]
     Socket(#[from] io::Error),
@@ -123,7 +123,7 @@ impl ServedConnection {
         sessions: &dyn AdmitConnections,
         incarnation: u64,
         moved: &mut MovedPages,
-    ) -> Result<TurnOutcome, ConnectionEnd> {
+    ) -> Result<TurnOutcome, ServedConnectionEnd> {
         let mut in_turn = 0;
         loop {
             if let ConnectionPhase::Serves(served) = &mut self.phase
@@ -159,7 +159,7 @@ impl ServedConnection {
         &mut self,
         sessions: &dyn AdmitConnections,
         incarnation: u64,
-    ) -> Result<(), ConnectionEnd> {
+    ) -> Result<(), ServedConnectionEnd> {
         let ConnectionPhase::AwaitsHello(reader) = &mut self.phase else {
             return Ok(());
         };

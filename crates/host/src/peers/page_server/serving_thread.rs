@@ -16,7 +16,7 @@ use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
 use super::directories::AdmitConnections;
 use super::inbox::{ThreadInbox, ThreadMessage};
 use super::page_service::PageService;
-use super::served_connection::{ConnectionEnd, MovedPages, ServedConnection, TurnOutcome};
+use super::served_connection::{MovedPages, ServedConnection, ServedConnectionEnd, TurnOutcome};
 use super::server_figures::ServerCounters;
 use super::serving_budget::{CpuShare, ServingBudget, ServingCost};
 
@@ -271,14 +271,14 @@ impl ServingThread {
         }
     }
 
-    fn count(&self, end: &ConnectionEnd) {
+    fn count(&self, end: &ServedConnectionEnd) {
         let counters = self.service.counters();
         match end {
-            ConnectionEnd::Socket(_) => {}
-            ConnectionEnd::Hello(_) | ConnectionEnd::Refused(_) => {
+            ServedConnectionEnd::Socket(_) => {}
+            ServedConnectionEnd::Hello(_) | ServedConnectionEnd::Refused(_) => {
                 ServerCounters::add(&counters.connections_refused, 1);
             }
-            ConnectionEnd::Wire(_) => ServerCounters::add(&counters.connections_broken, 1),
+            ServedConnectionEnd::Wire(_) => ServerCounters::add(&counters.connections_broken, 1),
         }
     }
 
