@@ -55,7 +55,7 @@ def test_a_lender_stands_still(pair):
     work = borrow(cluster)
     cluster.lender.pause()
     lose(cluster, work)
-    time.sleep(SHORT)
+    work.goes_on(SHORT)
     cluster.lender.go_on()
     find_again(cluster, work)
     end(cluster, work)

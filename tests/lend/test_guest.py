@@ -52,28 +52,33 @@ def test_a_guest_sees_no_wrong_byte(pair, boot, long):
     assert borrower.lost("forged") == 0
 
 
+def stay(seconds):
+    """Leaves things as they are."""
+    time.sleep(seconds)
+
+
 def faults(b, c):
     """What happens to the lenders, one after the other."""
 
     def killed_and_started():
         b.kill()
-        time.sleep(2)
+        stay(2)
         b.start()
 
     def stopped_and_continued():
         c.pause()
-        time.sleep(3)
+        stay(3)
         c.go_on()
 
     def cut_off_for_a_moment():
         b.host.cut()
-        time.sleep(3)
+        stay(3)
         b.host.heal()
 
     def both_killed():
         b.kill()
         c.kill()
-        time.sleep(2)
+        stay(2)
         b.start()
         c.start()
 
