@@ -163,7 +163,8 @@ class Node(Sublet):
         """What a leak would raise: descriptors, threads, and its own resident memory beside the arena. Free blocks stay
         in the arena until somebody needs them."""
         proc = pathlib.Path(f"/proc/{self.process.pid}")
-        memory = {line.split(":")[0]: line.split()[1] for line in (proc / "status").read_text().splitlines() if " kB" in line}
+        amounts = [line.split() for line in (proc / "status").read_text().splitlines() if line.endswith(" kB")]
+        memory = {name.rstrip(":"): kilobytes for name, kilobytes, _ in amounts}
         return {
             "descriptors": len(os.listdir(proc / "fd")),
             "threads": len(os.listdir(proc / "task")),
