@@ -6,7 +6,7 @@ import kernel
 import programs
 import served
 from fixtures import boot, folder, limited, pytest_runtest_makereport
-from network import Network
+from network import Network, remove_left_behind
 from nodes import PORT, Authority, Node, NodeSetting
 from programs import Missing
 from proxy import Proxy
@@ -18,6 +18,7 @@ __all__ = ["boot", "folder", "limited", "pytest_runtest_makereport"]
 def pytest_sessionstart(session):
     if not (served.PROGRAM and os.access(served.PROGRAM, os.X_OK)):
         pytest.exit("set NODE_PROGRAM to a sublet binary", returncode=2)
+    remove_left_behind()
     try:
         with programs.alone():
             kernel.initramfs()

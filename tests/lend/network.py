@@ -137,6 +137,14 @@ def make_namespace(name):
         raise Missing(f"network namespaces cannot be made, which needs root: {error}") from None
 
 
+def remove_left_behind():
+    """Removes namespaces of runs that were killed."""
+    for path in pathlib.Path("/run/netns").glob("lend-*-*"):
+        if not pathlib.Path(f"/proc/{path.name.split('-')[1]}").exists():
+            remove_namespace(path.name)
+            shutil.rmtree(NAMES_OF_NAMESPACES / path.name, ignore_errors=True)
+
+
 def remove_namespace(name):
     with contextlib.suppress(AssertionError):
         ip("netns", "del", name)

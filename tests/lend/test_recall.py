@@ -47,8 +47,9 @@ def test_a_release_takes_lent_memory_at_once(pair, state):
     began = time.monotonic()
     released = cluster.lender.release(1 << 30)
     took = time.monotonic() - began
-    print(f"the borrower {state}: of {before >> 20} MiB {held(cluster.lender) >> 20} are left after {took:.3f} s: {released}")
-    assert held(cluster.lender) <= LEFT
+    left = held(cluster.lender)
+    print(f"the borrower {state}: of {before >> 20} MiB {left >> 20} are left after {took:.3f} s: {released}")
+    assert left <= LEFT
     assert took < RECALL_SECONDS_MAX
     if state == "is dead":
         cluster.borrower.start()
@@ -81,7 +82,8 @@ def test_a_program_that_takes_memory_gets_it(pair, limited, state):
         eventually("the reserve is there again", lambda: spare() >= RESERVE - SLACK, RECALL_SECONDS_MAX)
         shrank = time.monotonic() - began
         assert taker.poll() is None, "the taker was killed"
-        print(f"{before >> 20} MiB became {held(cluster.lender) >> 20} within {shrank:.2f} s; touched in {touched:.2f} s")
+        left = held(cluster.lender)
+        print(f"{before >> 20} MiB became {left >> 20} within {shrank:.2f} s; touched in {touched:.2f} s")
     finally:
         taker.kill()
         taker.wait()

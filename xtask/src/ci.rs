@@ -357,14 +357,15 @@ fn lend() -> CheckStep {
     }
 }
 
-/// The suite of lending, two tests at once, with the `sublet` binary and the ring's library of a profile.
+/// The suite of lending, with the `sublet` binary and the ring's library of a profile. Three tests run at once, because
+/// most of them wait.
 pub(crate) fn lenders(program: &Path, profile: &str) -> [CommandLine; 2] {
     let folder = root().join("target/lend").join(profile);
     let library = CommandLine::new(root().join("packaging/c-library"))
         .args([&folder])
         .env("SUBLET_PROFILE", profile);
     let tests = CommandLine::new(root().join("tests/lend/run"))
-        .args(["-n", "2"])
+        .args(["-n", "3"])
         .env("NODE_PROGRAM", program)
         .env("SUBLET_LIBRARY", folder.join("libsublet_client.so"));
     [library, tests]

@@ -6,8 +6,8 @@
  *   hang             passes nothing of such connections any more, and keeps them
  *   record FOLDER    keeps what clients send on such connections, up to 64 KiB each, in FOLDER/NUMBER
  *   pass             passes all as it is; what is kept is passed on
- *   report           says "held CHUNKS MICROS_TOO_LONG ALTERED": chunks that were delayed, and how much longer than asked
- *                    one was held in the mean, by its own clock
+ *   report           says "held CHUNKS MICROS_TOO_LONG ALTERED": chunks that were delayed, and how much longer than
+ *                    asked one was held in the mean, by its own clock
  *
  * A connection carries pages if its client begins with "SBLD". All others pass untouched. It says "ready" first. */
 #define _GNU_SOURCE

@@ -212,6 +212,26 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "a daemon of its own has to let an item expire",
     ),
     (
+        "tests/lend/known_disk.py",
+        "goes_on",
+        "what is answered in a while is judged",
+    ),
+    (
+        "tests/lend/nodes.py",
+        "times",
+        "an event has its count a second after it was told",
+    ),
+    (
+        "tests/lend/test_all_lenders_gone.py",
+        "put_all",
+        "a client that puts no faster than pages go to lenders",
+    ),
+    (
+        "tests/lend/test_guest.py",
+        "stay",
+        "a lender is away for a while, and guests have clocks of their own",
+    ),
+    (
         "tests/vm/test_disk.py",
         "_work",
         "a guest that works for a while at random",
