@@ -38,6 +38,12 @@ pub(super) const HERE_BLOCKS: u64 = 1;
 /// The index of items, and what the arena keeps back.
 const UNOWNED_BLOCKS: u64 = 2;
 
+/// Blocks of the borrower's own memory, and those that nobody has.
+const OWN_BLOCKS: u64 = HERE_BLOCKS + UNOWNED_BLOCKS;
+
+/// The most blocks that the records of one far block take. Stamps are so small that their records take more than they.
+const RECORD_BLOCKS_MAX: u64 = 8;
+
 const LEASE: LeaseSlot = LeaseSlot(0);
 
 /// Pages of a message, as the daemon sends them.
@@ -113,11 +119,11 @@ impl BorrowingStore {
         mode: GetMode,
         seed: u64,
     ) -> Result<BorrowingStore, StoreTierError> {
-        let capacity = (HERE_BLOCKS + UNOWNED_BLOCKS + 1) * BLOCK;
+        let capacity = (OWN_BLOCKS + 1 + far_blocks * RECORD_BLOCKS_MAX) * BLOCK;
         let memory = MappedMemory::reserve(capacity as usize, BLOCK as usize)?;
         let settings = StoreSettings {
             capacity: Bytes(capacity),
-            limit: Bytes((HERE_BLOCKS + UNOWNED_BLOCKS) * BLOCK),
+            limit: Bytes(OWN_BLOCKS * BLOCK),
             item_max: Bytes(BLOCK / 4),
             seed,
             evicts: true,
@@ -169,7 +175,14 @@ impl BorrowingStore {
             if added.is_err() {
                 indices.for_each(|index| self.lender.end(index));
             }
+            self.make_room_for_records();
         }
+    }
+
+    /// Lets the arena be larger by what the records of far blocks take, so that its own blocks stay as many as they are.
+    fn make_room_for_records(&self) {
+        let records = self.store.far_overhead();
+        self.store.set_limit(Bytes(OWN_BLOCKS * BLOCK) + records);
     }
 
     /// Forgets what lay in blocks that the lender took back.
@@ -275,6 +288,7 @@ impl BorrowingStore {
 
     fn do_chores(&mut self, now: VirtualInstant) {
         while self.worker.upkeep(now.second()) {}
+        self.make_room_for_records();
         for (_, index) in self.store.take_returned() {
             self.lender.end(index);
         }
