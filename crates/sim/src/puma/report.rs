@@ -410,9 +410,6 @@ const ON_FIGURE_7: &[&str] = &[
     "TPC-C does not collapse: no packet is lost here. (netem drops packets beyond its queue.) Its response is bounded \
      by the commit, so it hardly changes.",
     "Sequential reads are slower than without far memory from +0.5 ms on, not from +1 ms on: a window has 32 pages.",
-    "Our guard alone lets sequential reads down at +500 µs. Probes that are given up count as half a miss each, and one \
-     seek of the disk then raises the average miss enough to open the guard. It stays open, because all is at the \
-     lender and no further miss is measured. With the filter, which the daemon always has, no such page is there.",
     "A guest with a shut guard has less memory than one without far memory: the store's own block.",
 ];
 
