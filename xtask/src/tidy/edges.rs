@@ -55,6 +55,8 @@ pub(super) const EDGES: [(&str, &[&str]); 13] = [
             "frontends",
             "host",
             "policy",
+            "lend",
+            "pace",
             "sim",
             "vhost-driver",
         ],

@@ -5,6 +5,7 @@ use std::io;
 use super::bench_store::BenchStoreError;
 use super::disks::error::BlockError;
 use super::follow::FollowError;
+use super::lend::error::LendBenchError;
 use super::load_generator::LoadError;
 use super::plot::PlotError;
 use super::pressure::error::PressureError;
@@ -45,6 +46,9 @@ pub(crate) enum BenchError {
     /// Disks could not be compared.
     #[error(transparent)]
     Block(#[from] BlockError),
+    /// Lending could not be measured.
+    #[error(transparent)]
+    Lend(#[from] LendBenchError),
     /// Pages were missed although nothing had displaced them.
     #[error("{0} pages were missed that nothing had displaced")]
     Missed(usize),

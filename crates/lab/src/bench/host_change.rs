@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use super::disks::mounted;
+use super::lend::namespaces;
 use super::pressure::{page_reporting, swap};
 use crate::exit::Exit;
 
@@ -24,6 +25,8 @@ enum HostChange {
     Shown { uri: String, folder: PathBuf },
     /// Mount the file system in a file
     Mounted { file: PathBuf, place: PathBuf },
+    /// Have two network namespaces with a link between them
+    Linked { bench: u32 },
 }
 
 /// Makes the change, and holds it until stdin ends.
@@ -33,6 +36,7 @@ pub(super) fn hold_change(args: &HostChangeArgs) -> Exit {
         HostChange::Warmth => page_reporting::on_while(until_told),
         HostChange::Shown { uri, folder } => mounted::shown_while(uri, folder, until_told),
         HostChange::Mounted { file, place } => mounted::mounted_while(file, place, until_told),
+        HostChange::Linked { bench } => namespaces::linked_while(*bench, until_told),
     };
     match kept {
         Ok(()) => Exit::Done,

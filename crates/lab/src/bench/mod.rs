@@ -17,6 +17,7 @@ mod host_change_guard;
 mod idle;
 mod keyspace;
 mod latency;
+mod lend;
 mod load_generator;
 mod machine;
 mod memcached;
@@ -84,6 +85,8 @@ enum BenchCommand {
     Store(store::Args),
     /// Measure reads of disks' pages beside nbdkit and qemu-storage-daemon, and the gain from memory before a slow disk
     Block(disks::Args),
+    /// Measure pages at a lender beside other servers of pages, and how soon a lender has its memory back
+    Lend(lend::Args),
     /// Measure the costs of a daemon that gets no requests
     Idle(idle::Args),
     /// Let a program take memory as fast as it can
@@ -140,6 +143,7 @@ fn measure(
         BenchCommand::Release(args) => ("release", release::run(args, progress)?),
         BenchCommand::Store(args) => ("store", store::run(args, progress)?),
         BenchCommand::Block(args) => ("block", disks::run(args, progress)?),
+        BenchCommand::Lend(args) => ("lend", lend::run(args, progress)?),
         BenchCommand::Idle(args) => ("idle", idle::run(args, progress)?),
         BenchCommand::Pressure(args) => ("pressure", pressure::run(args, progress)?),
         BenchCommand::Follow(args) => ("follow", follow::run(args, progress)?),

@@ -21,10 +21,13 @@ pub(super) enum Side {
 }
 
 impl PairedRounds {
-    /// The row that shows it.
+    /// The row that shows it. A peer that has no such figure is left out.
     pub(super) fn row(&self, name: impl Into<String>, unit: &'static str) -> BenchRow {
-        BenchRow::new(name, unit, RoundsSummary::of(&self.ours))
-            .against(RoundsSummary::of(&self.peer))
+        let row = BenchRow::new(name, unit, RoundsSummary::of(&self.ours));
+        match self.peer.is_empty() {
+            true => row,
+            false => row.against(RoundsSummary::of(&self.peer)),
+        }
     }
 
     /// Adds one round's figure of a side.

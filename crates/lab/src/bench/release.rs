@@ -1,5 +1,6 @@
 //! `sublet-lab bench release`: how fast memory is given back, and how soon the hit rate recovers.
 
+use std::io;
 use std::time::Instant;
 
 use memmap2::{Advice, MmapMut};
@@ -121,10 +122,12 @@ fn time_releases(
         let begun = Instant::now();
         let released = bench_store.release(args.size, mode);
         timed.ours.push(micros(begun.elapsed()) / 1000.0);
-        timed.kernel.push(kernel_millis(released.bytes)?);
+        timed
+            .kernel
+            .push(kernel_millis(released.bytes).map_err(BenchError::Memory)?);
         timed
             .copy
-            .push(copy_millis(released.bytes_kept, args.value)?);
+            .push(copy_millis(released.bytes_kept, args.value).map_err(BenchError::Memory)?);
         timed.lost.push(released.items_lost as f64);
         timed.kept.push(released.bytes_kept.0 as f64);
         bench_store.resume_populating();
@@ -134,7 +137,7 @@ fn time_releases(
 }
 
 /// How long the kernel takes to take back `amount` of touched huge pages.
-fn kernel_millis(amount: Bytes) -> Result<f64, BenchError> {
+pub(super) fn kernel_millis(amount: Bytes) -> io::Result<f64> {
     let region = touched_memory(amount)?;
     let begun = Instant::now();
     drop(region);
@@ -142,7 +145,7 @@ fn kernel_millis(amount: Bytes) -> Result<f64, BenchError> {
 }
 
 /// How long it takes to copy `amount` in values of `value_bytes`, from huge pages to huge pages.
-fn copy_millis(amount: Bytes, value_bytes: usize) -> Result<f64, BenchError> {
+fn copy_millis(amount: Bytes, value_bytes: usize) -> io::Result<f64> {
     let from = touched_memory(amount)?;
     let mut to = touched_memory(amount)?;
     let begun = Instant::now();
@@ -153,12 +156,10 @@ fn copy_millis(amount: Bytes, value_bytes: usize) -> Result<f64, BenchError> {
 }
 
 /// Memory of huge pages, each of which was written to.
-pub(super) fn touched_memory(amount: Bytes) -> Result<MmapMut, BenchError> {
+pub(super) fn touched_memory(amount: Bytes) -> io::Result<MmapMut> {
     let bytes = amount.0.max(PAGE_BYTES) as usize;
-    let mut region = MmapMut::map_anon(bytes).map_err(BenchError::Memory)?;
-    region
-        .advise(Advice::HugePage)
-        .map_err(BenchError::Memory)?;
+    let mut region = MmapMut::map_anon(bytes)?;
+    region.advise(Advice::HugePage)?;
     let pages = region.chunks_mut(PAGE_BYTES as usize);
     pages.for_each(|page| page[0] = 1);
     Ok(region)

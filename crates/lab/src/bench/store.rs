@@ -276,7 +276,7 @@ impl PoolClient {
 impl StoreBench {
     fn new(args: &Args) -> Result<StoreBench, BenchError> {
         // This comes first: the kernel refuses if the machine does not have the memory.
-        let bare = touched_memory(args.memory)?;
+        let bare = touched_memory(args.memory).map_err(BenchError::Memory)?;
         let limit = args.memory + SPARE;
         let store = Store::new(StoreSettings {
             capacity: limit,

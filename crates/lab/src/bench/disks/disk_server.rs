@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +13,9 @@ use sublet_types::Bytes;
 use super::super::folder::ScratchFolder;
 use super::error::BlockError;
 
+/// The name of our daemon's admin socket in its folder.
+const ADMIN_SOCKET: &str = "admin.sock";
+
 /// How long a server may take until it listens.
 const START_MAX: Duration = Duration::from_secs(20);
 
@@ -19,15 +23,33 @@ const START_MAX: Duration = Duration::from_secs(20);
 const END_MAX: Duration = Duration::from_secs(10);
 
 /// A running server of a disk.
-pub(super) struct DiskServer {
+pub(in crate::bench) struct DiskServer {
     pub(super) program: &'static str,
     child: Child,
-    /// Its NBD socket.
-    pub(super) nbd: Option<PathBuf>,
+    /// Where it serves NBD.
+    nbd: Option<NbdAddress>,
     /// Its vhost-user socket.
     pub(super) vhost_user: Option<PathBuf>,
     /// Its export's name.
     pub(super) export: &'static str,
+    /// Its admin socket, if it is ours.
+    pub(super) admin: Option<PathBuf>,
+}
+
+/// Where a disk is served over NBD.
+#[derive(Clone, Debug)]
+enum NbdAddress {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+/// The disk's memory in our daemon.
+#[derive(Clone, Copy, Debug)]
+enum DiskMemory {
+    /// Pages of this amount. The arena may grow beyond it.
+    Pages(Bytes),
+    /// An arena of this amount, with all that the store needs in it.
+    Arena(Bytes),
 }
 
 impl DiskServer {
@@ -39,33 +61,65 @@ impl DiskServer {
         slow: Option<&str>,
         memory: Bytes,
     ) -> Result<DiskServer, BlockError> {
+        let memory = DiskMemory::Pages(memory);
+        DiskServer::daemon(sublet, folder, image, slow, memory, "")
+    }
+
+    /// Starts Sublet with an arena of this amount, and more tables of its config.
+    pub(in crate::bench) fn ours_in_arena(
+        sublet: &Path,
+        folder: &ScratchFolder,
+        image: &Path,
+        slow: Option<&str>,
+        arena: Bytes,
+        tables: &str,
+    ) -> Result<DiskServer, BlockError> {
+        let memory = DiskMemory::Arena(arena);
+        DiskServer::daemon(sublet, folder, image, slow, memory, tables)
+    }
+
+    fn daemon(
+        sublet: &Path,
+        folder: &ScratchFolder,
+        image: &Path,
+        slow: Option<&str>,
+        memory: DiskMemory,
+        tables: &str,
+    ) -> Result<DiskServer, BlockError> {
         let (nbd, shared) = (folder.join("ours.sock"), folder.join("ours.vhost"));
+        let admin = folder.join(ADMIN_SOCKET);
         let slow = slow.map_or(String::new(), |slow| format!("slow = \"{slow}\"\n"));
         // Beside its pages the store needs the item index, what it keeps free for eviction, and open blocks.
-        let ceiling = memory.0 + (64 << 20);
+        let (arena, tenant) = match memory {
+            DiskMemory::Pages(pages) => (
+                pages.0 + (64 << 20),
+                format!(
+                    "ceiling = \"{}B\"\n",
+                    pages.0.next_multiple_of(2 << 20) + (4 << 20)
+                ),
+            ),
+            DiskMemory::Arena(arena) => (arena.0, String::new()),
+        };
         let config = format!(
-            "[daemon]\nthreads = 1\nstate = \"{folder}\"\n[admin]\nsocket = \"{folder}/admin.sock\"\n\
-             [arena]\nceiling = \"{ceiling}B\"\n[tenants.bench]\nceiling = \"{memory}B\"\nlisten = [\"unix:{folder}/items.sock\"]\n\
+            "[daemon]\nthreads = 1\nstate = \"{folder}\"\n[admin]\nsocket = \"{admin}\"\n\
+             [arena]\nceiling = \"{arena}B\"\n[tenants.bench]\n{tenant}listen = [\"unix:{folder}/items.sock\"]\n\
              [disks.bench]\nkind = \"disk\"\ntenant = \"bench\"\nbacking = \"{image}\"\nqueues = 1\n{slow}\
-             listen = [\"unix:{nbd}\", \"vhost-user:{shared}\"]\n",
+             listen = [\"unix:{nbd}\", \"vhost-user:{shared}\"]\n{tables}",
+            admin = admin.display(),
             folder = folder.path().display(),
             image = image.display(),
             nbd = nbd.display(),
             shared = shared.display(),
-            memory = memory.0.next_multiple_of(2 << 20) + (4 << 20),
         );
         let file = folder.join("ours.toml");
         fs::write(&file, config)?;
         let mut command = Command::new(sublet);
         command.arg("serve").arg("--config").arg(&file);
-        DiskServer::start(
-            "sublet",
-            "sublet",
-            command,
-            Some(nbd),
-            Some(shared),
-            "bench",
-        )
+        let nbd = Some(NbdAddress::Unix(nbd));
+        let started = DiskServer::start("sublet", "sublet", command, nbd, Some(shared), "bench");
+        let mut served = started?;
+        served.admin = Some(admin);
+        Ok(served)
     }
 
     /// Starts nbdkit's memory plugin.
@@ -74,7 +128,23 @@ impl DiskServer {
         let mut command = Command::new("nbdkit");
         command.arg("-f").arg("-U").arg(&nbd);
         command.arg("memory").arg(size.0.to_string());
-        DiskServer::start("nbdkit", "nbdkit", command, Some(nbd), None, "")
+        let nbd = Some(NbdAddress::Unix(nbd));
+        DiskServer::start("nbdkit", "nbdkit", command, nbd, None, "")
+    }
+
+    /// Starts nbdkit's memory plugin in a network namespace, at a TCP address that the calling thread reaches.
+    pub(in crate::bench) fn nbdkit_in(
+        namespace: &str,
+        address: SocketAddr,
+        size: Bytes,
+    ) -> Result<DiskServer, BlockError> {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace, "nbdkit"]);
+        command.args(["-f", "-i", &address.ip().to_string()]);
+        command.args(["-p", &address.port().to_string()]);
+        command.arg("memory").arg(size.0.to_string());
+        let nbd = Some(NbdAddress::Tcp(address));
+        DiskServer::start("nbdkit", "nbdkit", command, nbd, None, "")
     }
 
     /// Starts qemu-nbd on a file that others may serve too: nobody writes.
@@ -86,7 +156,8 @@ impl DiskServer {
             "driver=raw,file.driver=file,file.locking=off,file.filename={}",
             image.display()
         ));
-        DiskServer::start("qemu-nbd", "qemu-utils", command, Some(nbd), None, "")
+        let nbd = Some(NbdAddress::Unix(nbd));
+        DiskServer::start("qemu-nbd", "qemu-utils", command, nbd, None, "")
     }
 
     /// Starts qemu-storage-daemon on a file in memory.
@@ -117,7 +188,7 @@ impl DiskServer {
         program: &'static str,
         package: &'static str,
         mut command: Command,
-        nbd: Option<PathBuf>,
+        nbd: Option<NbdAddress>,
         vhost_user: Option<PathBuf>,
         export: &'static str,
     ) -> Result<DiskServer, BlockError> {
@@ -134,6 +205,7 @@ impl DiskServer {
             nbd,
             vhost_user,
             export,
+            admin: None,
         };
         let until = Instant::now() + START_MAX;
         while !served.listens() {
@@ -150,15 +222,23 @@ impl DiskServer {
     }
 
     fn listens(&self) -> bool {
-        let mut sockets = self.nbd.iter().chain(&self.vhost_user);
-        sockets.all(|socket| socket.exists())
+        let nbd = match &self.nbd {
+            Some(NbdAddress::Unix(path)) => path.exists(),
+            Some(NbdAddress::Tcp(address)) => TcpStream::connect(address).is_ok(),
+            None => true,
+        };
+        nbd && self.vhost_user.iter().all(|socket| socket.exists())
     }
 
     /// The address of the disk for an NBD client.
-    pub(super) fn uri(&self) -> String {
-        let socket = self.nbd.as_ref().map(|path| path.display().to_string());
-        let socket = socket.unwrap_or_default();
-        format!("nbd+unix:///{}?socket={socket}", self.export)
+    pub(in crate::bench) fn uri(&self) -> String {
+        match &self.nbd {
+            Some(NbdAddress::Unix(path)) => {
+                format!("nbd+unix:///{}?socket={}", self.export, path.display())
+            }
+            Some(NbdAddress::Tcp(address)) => format!("nbd://{address}/{}", self.export),
+            None => String::new(),
+        }
     }
 
     /// The CPU time that it has used, including threads that have ended, to a hundredth of a second.

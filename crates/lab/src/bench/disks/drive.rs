@@ -18,19 +18,24 @@ const SECTORS: u64 = PAGE_BYTES / 512;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The results of a round.
-pub(super) struct VhostUserRound {
+pub(in crate::bench) struct VhostUserRound {
     pub(super) requests: f64,
     pub(super) per_second: f64,
 }
 
+/// The seed of the places.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bench) struct PlaceSeed(pub(in crate::bench) u64);
+
 /// Reads pages at random places for a while.
-pub(super) fn reads(
+pub(in crate::bench) fn reads(
     served: &DiskServer,
     depth: u16,
     size: Bytes,
+    seed: PlaceSeed,
     time: Duration,
 ) -> Result<VhostUserRound, BlockError> {
-    let read = drive(served, depth, size, time);
+    let read = drive(served, depth, size, seed, time);
     read.map_err(|error| BlockError::Drive {
         program: served.program,
         why: error.to_string(),
@@ -41,6 +46,7 @@ fn drive(
     served: &DiskServer,
     depth: u16,
     size: Bytes,
+    seed: PlaceSeed,
     time: Duration,
 ) -> Result<VhostUserRound, DriverError> {
     let mut driver = Driver::new(DriverSettings {
@@ -49,7 +55,7 @@ fn drive(
     })?;
     let path = served.vhost_user.clone().unwrap_or_default();
     driver.connect(&path)?;
-    let mut rng = SimRng::seeded(7);
+    let mut rng = SimRng::seeded(seed.0);
     let queue = &mut driver.queues[0];
     let began = Instant::now();
     let mut done = 0.0;

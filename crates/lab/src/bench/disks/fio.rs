@@ -32,6 +32,74 @@ impl FioPattern {
     };
 }
 
+/// Random reads on a slow disk: which pages, and whether each call reads others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::bench) enum PlaceChoice {
+    /// Some pages are read far more often than others, and each call reads the same ones in the same order.
+    SameZipf,
+    /// The same law, and each call draws its pages anew.
+    FreshZipf,
+    /// All pages are read alike, and each call draws its pages anew.
+    FreshUniform,
+}
+
+impl PlaceChoice {
+    /// The reads that are measured.
+    pub(super) fn measured(self) -> FioPattern {
+        match self {
+            PlaceChoice::SameZipf => FioPattern::ZIPF,
+            PlaceChoice::FreshZipf => FioPattern {
+                options: &[
+                    "--rw=randread",
+                    "--bs=4k",
+                    "--iodepth=8",
+                    "--random_distribution=zipf:1.1",
+                    "--randrepeat=0",
+                ],
+                ..FioPattern::ZIPF
+            },
+            PlaceChoice::FreshUniform => FioPattern {
+                name: "4 KiB random, depth 8",
+                options: &[
+                    "--rw=randread",
+                    "--bs=4k",
+                    "--iodepth=8",
+                    "--norandommap",
+                    "--randrepeat=0",
+                ],
+                ..FioPattern::ZIPF
+            },
+        }
+    }
+
+    /// The reads before. Where each call reads other pages, so many are under way that memory fills soon.
+    pub(super) fn warm_up(self) -> FioPattern {
+        match self {
+            PlaceChoice::SameZipf => FioPattern::ZIPF,
+            PlaceChoice::FreshZipf => FioPattern {
+                options: &[
+                    "--rw=randread",
+                    "--bs=4k",
+                    "--iodepth=64",
+                    "--random_distribution=zipf:1.1",
+                    "--randrepeat=0",
+                ],
+                ..FioPattern::ZIPF
+            },
+            PlaceChoice::FreshUniform => FioPattern {
+                options: &[
+                    "--rw=randread",
+                    "--bs=4k",
+                    "--iodepth=64",
+                    "--norandommap",
+                    "--randrepeat=0",
+                ],
+                ..FioPattern::ZIPF
+            },
+        }
+    }
+}
+
 /// The patterns that are read over NBD.
 pub(super) const NBD: [FioPattern; 3] = [
     FioPattern {
@@ -85,6 +153,18 @@ pub(super) fn run(
         per_second: number(&read["iops"])?,
         p99_micros: number(&read["clat_ns"]["percentile"]["99.000000"])? / 1e3,
     })
+}
+
+/// Reads as many pages as the disk has, this many times.
+pub(super) fn read_times(
+    served: &DiskServer,
+    pattern: &FioPattern,
+    size: Bytes,
+    times: u64,
+) -> Result<(), BlockError> {
+    let all = format!("--io_size={}", size.0 * times);
+    let options = [pattern.options, &[&all]].concat();
+    call(served, &options, size, None).map(drop)
 }
 
 fn call(

@@ -5,14 +5,14 @@
 //! - the gain from a cache in front of a slow disk.
 
 mod args;
-mod disk_server;
-mod drive;
+pub(super) mod disk_server;
+pub(super) mod drive;
 pub(super) mod error;
-mod fio;
+pub(super) mod fio;
 mod holes;
 pub(super) mod mounted;
-mod program;
-mod slow;
+pub(super) mod program;
+pub(super) mod slow;
 
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use super::report::{BenchReport, BenchRow, Goal};
 pub(super) use args::Args;
 use args::BlockBenchKind;
 use disk_server::DiskServer;
+use drive::PlaceSeed;
 use error::BlockError;
 
 /// Runs the chosen measurements.
@@ -124,7 +125,8 @@ fn over_vhost_user(
         for _ in 0..args.rounds.max(1) {
             for (served, side) in [(&ours, Side::Ours), (&peer, Side::Peer)] {
                 let before = served.cpu()?;
-                let read = cores.on_generators(|| drive::reads(served, depth, args.size, time))?;
+                let read = cores
+                    .on_generators(|| drive::reads(served, depth, args.size, PlaceSeed(7), time))?;
                 let used = (served.cpu()? - before).as_secs_f64() * 1e6 / read.requests;
                 rate.push(side, read.per_second);
                 cpu.push(side, used);

@@ -4,7 +4,7 @@ use std::io;
 use std::process::{Command, Stdio};
 
 /// The output of a program. An error names the program and has its message.
-pub(super) fn output_of(command: &mut Command) -> io::Result<String> {
+pub(in crate::bench) fn output_of(command: &mut Command) -> io::Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |why: &str| io::Error::other(format!("{program}: {why}"));
     let output = command.stdin(Stdio::null()).output();

@@ -28,6 +28,9 @@ pub(in crate::bench) struct Args {
     /// Try these only, with commas between [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(super) only: Vec<PressurePart>,
+    /// Let another daemon borrow all of the arena, instead of filling it with items.
+    #[arg(long)]
+    pub(super) lent: bool,
     #[command(flatten)]
     pub(super) ours: SubletOption,
 }

@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 use super::super::cgroup::BenchCgroup;
 use super::super::progress::BenchProgress;
 use super::super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
-use super::daemon::FilledDaemon;
+use super::daemon::{ArenaContent, FilledDaemon};
 use super::error::PressureError;
 use super::scale::TestScale;
 
@@ -60,7 +60,7 @@ pub(super) fn run(
             (Neighbour::Container, &mut with),
             (Neighbour::Nothing, &mut without),
         ] {
-            let Some(grown) = grow(&scale.sublet, beside)? else {
+            let Some(grown) = grow(&scale.sublet, scale.content, beside)? else {
                 report
                     .notes
                     .push("skipped: no cgroup with a limit can be made".into());
@@ -106,8 +106,12 @@ fn rows(with: &[Regrowth], without: &[Regrowth]) -> [BenchRow; 2] {
 }
 
 /// How an arena that has given all away grows as large as before. Nothing if no container can be made.
-fn grow(sublet: &Path, beside: Neighbour) -> Result<Option<Regrowth>, PressureError> {
-    let daemon = FilledDaemon::start(sublet, None)?;
+fn grow(
+    sublet: &Path,
+    content: ArenaContent,
+    beside: Neighbour,
+) -> Result<Option<Regrowth>, PressureError> {
+    let daemon = FilledDaemon::start(sublet, None, content)?;
     daemon.fill_to(ARENA, BACK_MAX)?;
     let container = match beside {
         Neighbour::Nothing => None,

@@ -14,6 +14,8 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use sublet_sim::rng::SimRng;
 use sublet_types::{Bytes, PAGE_BYTES};
 
+use super::super::disks::error::BlockError;
+use super::borrowing_peer::BorrowingPeer;
 use super::vitals;
 use crate::exit::Exit;
 
@@ -45,6 +47,9 @@ pub(crate) enum DaemonError {
     /// It could not be filled.
     #[error("cannot fill sublet serve: {0}")]
     Fill(io::Error),
+    /// Nobody borrows of it.
+    #[error("cannot borrow of sublet serve: {0}")]
+    Borrower(#[from] BlockError),
 }
 
 /// Run a program in this process that ends with the process that started it.
@@ -65,8 +70,18 @@ pub(in crate::bench) fn tether(args: &TetherArgs) -> Exit {
     Exit::failed(Command::new(&args.program).args(&args.arguments).exec())
 }
 
+/// What fills the daemon's arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ArenaContent {
+    /// Items of a client.
+    Items,
+    /// Pages of another host, which borrows all of the arena.
+    Lent,
+}
+
 /// A running `sublet serve`. It ends with its owner.
 pub(super) struct FilledDaemon {
+    borrower: Option<BorrowingPeer>,
     sublet: PathBuf,
     child: Child,
     port: u16,
@@ -75,7 +90,11 @@ pub(super) struct FilledDaemon {
 
 impl FilledDaemon {
     /// Starts a daemon of `sublet`. Its arena takes all that is idle, or `arena` if that is given.
-    pub(super) fn start(sublet: &Path, arena: Option<Bytes>) -> Result<FilledDaemon, DaemonError> {
+    pub(super) fn start(
+        sublet: &Path,
+        arena: Option<Bytes>,
+        content: ArenaContent,
+    ) -> Result<FilledDaemon, DaemonError> {
         let host = vitals::figures().unwrap_or_default();
         let port = free_port().map_err(DaemonError::Start)?;
         let folder =
@@ -86,6 +105,14 @@ impl FilledDaemon {
         let ceiling = arena.unwrap_or(host.memory);
         command.args(["bench-tether", "--"]).arg(sublet);
         command.args(["serve", "--ceiling", &ceiling.0.to_string()]);
+        let mut borrower = None;
+        if content == ArenaContent::Lent {
+            let peer = BorrowingPeer::new(sublet)?;
+            let config = folder.join("lender.toml");
+            fs::write(&config, peer.lender_config()).map_err(DaemonError::Start)?;
+            command.arg("--config").arg(config);
+            borrower = Some(peer);
+        }
         command.args(["--listen", &format!("tcp:127.0.0.1:{port}")]);
         command.arg("--admin").arg(folder.join("admin.sock"));
         command.arg("--state").arg(folder.join("state"));
@@ -100,12 +127,16 @@ impl FilledDaemon {
             .spawn()
             .map_err(DaemonError::Start)?;
         let mut daemon = FilledDaemon {
+            borrower,
             sublet: sublet.to_owned(),
             child,
             port,
             folder,
         };
         daemon.await_answer()?;
+        if let Some(borrower) = &mut daemon.borrower {
+            borrower.start(sublet, ceiling)?;
+        }
         Ok(daemon)
     }
 
@@ -134,7 +165,7 @@ impl FilledDaemon {
         self.child.id()
     }
 
-    /// Stores items until the arena grows no more.
+    /// Stores items, or lets the borrower read, until the arena grows no more.
     pub(super) fn fill(&self) -> Result<Bytes, DaemonError> {
         let begun = Instant::now();
         let mut largest = Bytes::ZERO;
@@ -149,7 +180,7 @@ impl FilledDaemon {
         Ok(self.resident())
     }
 
-    /// Stores items until it has `amount` in memory. Returns how long that took, or nothing if it took longer than
+    /// Stores items, or lets the borrower read, until it has `amount` in memory. Returns how long that took, or nothing if it took longer than
     /// `most`.
     pub(super) fn fill_to(
         &self,
@@ -182,6 +213,12 @@ impl FilledDaemon {
     }
 
     fn store_while(&self, mut goes_on: impl FnMut(Bytes) -> bool) -> Result<(), DaemonError> {
+        if let Some(borrower) = &self.borrower {
+            while goes_on(self.resident()) {
+                borrower.read_some()?;
+            }
+            return Ok(());
+        }
         let mut socket = self.connect().map_err(DaemonError::Fill)?;
         let mut rng = SimRng::seeded(0xf111);
         let value: Vec<u8> = (0..VALUE_BYTES)

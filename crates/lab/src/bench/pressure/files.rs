@@ -44,7 +44,7 @@ pub(super) fn run(
             pair + 1
         ));
         files.forget()?;
-        let daemon = FilledDaemon::start(&scale.sublet, scale.arena)?;
+        let daemon = FilledDaemon::start(&scale.sublet, scale.arena, scale.content)?;
         daemon.fill()?;
         thread::sleep(SETTLING);
         with.push(files.read_again_and_again()?);

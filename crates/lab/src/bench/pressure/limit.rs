@@ -44,7 +44,8 @@ pub(super) fn run(
         for pair in 0..scale.pairs {
             progress.show_message(format!("{name}, pair {} of {}", pair + 1, scale.pairs));
             touch_before(scale)?;
-            let daemon = group.within(|| FilledDaemon::start(&scale.sublet, None))??;
+            let daemon =
+                group.within(|| FilledDaemon::start(&scale.sublet, None, scale.content))??;
             daemon.fill()?;
             thread::sleep(SETTLING);
             let mut hog = group.within(|| MemoryHog::start(take, pages))??;

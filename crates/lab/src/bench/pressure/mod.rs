@@ -2,6 +2,7 @@
 //! memory.
 
 mod args;
+mod borrowing_peer;
 mod container;
 pub(super) mod daemon;
 pub(super) mod error;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sublet_types::Bytes;
 
 use super::args::Args;
+use super::daemon::ArenaContent;
 use super::error::PressureError;
 use super::vitals;
 
@@ -15,6 +16,8 @@ pub(super) struct TestScale {
     pub(super) sublet: PathBuf,
     /// The arena. `None` lets it take all that is idle.
     pub(super) arena: Option<Bytes>,
+    /// What fills it.
+    pub(super) content: ArenaContent,
     /// What the program takes from the host.
     pub(super) take: Bytes,
     /// The files that are read again and again.
@@ -31,10 +34,15 @@ impl TestScale {
     pub(super) fn of(args: &Args) -> Result<TestScale, PressureError> {
         let host = vitals::figures()?;
         let sublet = args.ours.program()?;
+        let content = match args.lent {
+            true => ArenaContent::Lent,
+            false => ArenaContent::Items,
+        };
         let small = Bytes::gib(1).min(Bytes(host.free.0 / 2)).max(FREE_MIN);
         Ok(if args.small {
             TestScale {
                 sublet,
+                content,
                 arena: Some(small),
                 take: Bytes(small.0 / 2),
                 files: Bytes(small.0 / 2),
@@ -44,6 +52,7 @@ impl TestScale {
         } else {
             TestScale {
                 sublet,
+                content,
                 arena: None,
                 take: Bytes(host.memory.0 / 2),
                 files: Bytes::gib(6).min(Bytes(host.memory.0 / 4)),

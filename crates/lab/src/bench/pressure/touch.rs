@@ -88,7 +88,7 @@ pub(super) struct PairedRuns {
 impl PairedRuns {
     /// Makes one run beside a full arena. The first run also waits for the arena to come back.
     fn with(&mut self, scale: &TestScale, pages: PageSize) -> Result<(), PressureError> {
-        let daemon = FilledDaemon::start(&scale.sublet, scale.arena)?;
+        let daemon = FilledDaemon::start(&scale.sublet, scale.arena, scale.content)?;
         let full = daemon.fill()?;
         thread::sleep(SETTLING);
         let process = daemon.id();

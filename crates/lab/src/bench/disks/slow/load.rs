@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use sublet_client::{Admin, AdminEndpoint};
 use sublet_types::Bytes;
 
 use super::super::super::folder::ScratchFolder;
 use super::super::super::paired_rounds::PairedRounds;
 use super::super::error::BlockError;
-use super::super::fio::{self, FioPattern};
+use super::super::fio::{self, PlaceChoice};
 use super::super::mounted;
 use super::super::program::output_of;
 use super::needs;
+use super::page_reads::{PageReadCounts, ReadTotals, halves};
 use super::postgres::{self, PgbenchScript, PostgresPrograms, RunningPostgres};
-use super::sides::{ComparisonParameters, DiskGuest, ServedSide, page_cache};
+use super::sides::{ComparisonParameters, DiskGuest, FioDraws, page_cache};
 use super::sweep::LoadFigure;
 use super::tree::SourceTree;
 
@@ -25,14 +25,23 @@ const PGBENCH_ROUNDS: u32 = 5;
 /// Rounds before the first one that counts, on a disk that nobody has read yet.
 const WARM_ROUNDS: u32 = 4;
 
+/// The name of the figure that says which share of the reads came from lenders.
+pub(in crate::bench) const AT_LENDERS: &str = "of these at lenders";
+
+/// Pages that fio reads before the first round that counts, where it draws them anew: so many times the disk's. A disk
+/// keeps a page at its second miss.
+const WARM_DISKS: u64 = 3;
+
 /// Half of a file system is filled with tables and indexes, or with a tree.
 const FILLED_PART: u64 = 2;
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum DiskLoad {
+pub(in crate::bench) enum DiskLoad {
     /// fio's Zipf reads of the disk itself.
     Fio,
+    /// fio's reads of the disk itself, all pages alike.
+    Uniform,
     /// pgbench: it reads rows and changes rows.
     Pgbench,
     /// Reads of a source tree, as compilers do them.
@@ -40,23 +49,25 @@ pub(super) enum DiskLoad {
 }
 
 impl DiskLoad {
-    /// All loads.
-    pub(super) const ALL: [DiskLoad; 3] = [DiskLoad::Fio, DiskLoad::Pgbench, DiskLoad::Tree];
+    /// The loads that memory for a part of the disk makes faster.
+    pub(in crate::bench) const SKEWED: [DiskLoad; 3] =
+        [DiskLoad::Fio, DiskLoad::Pgbench, DiskLoad::Tree];
 
     /// Its name.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::bench) fn name(self) -> &'static str {
         match self {
             DiskLoad::Fio => "Zipf 1.1",
+            DiskLoad::Uniform => "uniform",
             DiskLoad::Pgbench => "pgbench",
             DiskLoad::Tree => "tree walk",
         }
     }
 
     /// What prevents it from running here, and the command that helps.
-    pub(super) fn missing(self) -> Option<String> {
+    pub(in crate::bench) fn missing(self) -> Option<String> {
         let mounting = || needs::packages(&mounted::PROGRAMS).or_else(needs::rights);
         match self {
-            DiskLoad::Fio => needs::packages(&[("fio", "fio")]),
+            DiskLoad::Fio | DiskLoad::Uniform => needs::packages(&[("fio", "fio")]),
             DiskLoad::Pgbench => match PostgresPrograms::find() {
                 Some(_) => mounting(),
                 None => Some(format!("apt-get install {}", postgres::PACKAGE)),
@@ -66,10 +77,10 @@ impl DiskLoad {
     }
 
     /// A note for the reader about it.
-    pub(super) fn remark(self, size: Bytes) -> Option<String> {
+    pub(in crate::bench) fn remark(self, size: Bytes) -> Option<String> {
         let amount = Bytes(size.0 / FILLED_PART);
         match self {
-            DiskLoad::Fio => None,
+            DiskLoad::Fio | DiskLoad::Uniform => None,
             DiskLoad::Pgbench => Some(format!("pgbench has tables and indexes of about {amount}.")),
             DiskLoad::Tree => {
                 let files = SourceTree::of(amount).files();
@@ -81,11 +92,15 @@ impl DiskLoad {
     }
 
     /// Makes the content of the disk.
-    pub(super) fn image(self, folder: &ScratchFolder, size: Bytes) -> Result<PathBuf, BlockError> {
+    pub(in crate::bench) fn image(
+        self,
+        folder: &ScratchFolder,
+        size: Bytes,
+    ) -> Result<PathBuf, BlockError> {
         let image = folder.join("made.img");
         let amount = Bytes(size.0 / FILLED_PART);
         match self {
-            DiskLoad::Fio => return Ok(folder.image("made.img", size)?),
+            DiskLoad::Fio | DiskLoad::Uniform => return Ok(folder.image("made.img", size)?),
             DiskLoad::Pgbench => make_image(folder, &image, size, |top| {
                 Ok(programs()?.make(folder, top, amount)?)
             })?,
@@ -97,12 +112,16 @@ impl DiskLoad {
     }
 
     /// Runs the load on both sides in turns.
-    pub(super) fn compare(
+    pub(in crate::bench) fn compare(
         self,
         bench: &ComparisonParameters<'_>,
     ) -> Result<Vec<LoadFigure>, BlockError> {
         match self {
-            DiskLoad::Fio => zipf(bench),
+            DiskLoad::Fio => match bench.draws {
+                FioDraws::Once => reads(bench, self, PlaceChoice::SameZipf),
+                FioDraws::EachRound => reads(bench, self, PlaceChoice::FreshZipf),
+            },
+            DiskLoad::Uniform => reads(bench, self, PlaceChoice::FreshUniform),
             DiskLoad::Pgbench => pgbench(bench),
             DiskLoad::Tree => tree(bench),
         }
@@ -150,32 +169,57 @@ fn file_system(image: &Path, size: Bytes, top: &Path) -> Result<(), BlockError> 
     Ok(())
 }
 
-fn zipf(bench: &ComparisonParameters<'_>) -> Result<Vec<LoadFigure>, BlockError> {
-    let pattern = FioPattern::ZIPF;
+fn reads(
+    bench: &ComparisonParameters<'_>,
+    load: DiskLoad,
+    places: PlaceChoice,
+) -> Result<Vec<LoadFigure>, BlockError> {
+    let (warm_up, pattern) = (places.warm_up(), places.measured());
     let time = Duration::from_secs_f64(bench.seconds);
-    let sides = bench.sides()?;
+    let sides = (bench.sides)()?;
     for side in &sides {
-        fio::run(&side.served, &pattern, bench.size, WARM_ROUNDS * time)?;
-    }
-    let mut rate = PairedRounds::default();
-    for _ in 0..bench.rounds.max(1) {
-        for (side, into) in sides.iter().zip(halves(&mut rate)) {
-            into.push(fio::run(&side.served, &pattern, bench.size, time)?.per_second);
+        match bench.draws {
+            FioDraws::Once => {
+                fio::run(&side.served, &warm_up, bench.size, WARM_ROUNDS * time)?;
+            }
+            FioDraws::EachRound => {
+                fio::read_times(&side.served, &warm_up, bench.size, WARM_DISKS)?;
+            }
         }
     }
-    Ok(vec![LoadFigure {
-        load: DiskLoad::Fio.name(),
-        what: "requests",
-        unit: "/s",
-        both: rate,
-    }])
+    let [mut rate, mut in_memory, mut at_lenders] = [(); 3].map(|()| PairedRounds::default());
+    for _ in 0..bench.rounds.max(1) {
+        for (place, side) in sides.iter().enumerate() {
+            let before = PageReadCounts::of(side)?;
+            let read = fio::run(&side.served, &pattern, bench.size, time)?;
+            halves(&mut rate)[place].push(read.per_second);
+            if let Some(counted) = PageReadCounts::since(before, side)? {
+                let percent = |pages: f64| 100.0 * pages / read.requests;
+                halves(&mut in_memory)[place].push(percent(counted.hits as f64));
+                // What was neither here nor at the disk came from a lender.
+                let elsewhere = (read.requests - counted.pages()).max(0.0);
+                halves(&mut at_lenders)[place].push(percent(elsewhere));
+            }
+        }
+    }
+    let figure = |what, unit, both| LoadFigure {
+        load: load.name(),
+        what,
+        unit,
+        both,
+    };
+    Ok(vec![
+        figure("requests", "/s", rate),
+        figure("of these in memory here", "%", in_memory),
+        figure(AT_LENDERS, "%", at_lenders),
+    ])
 }
 
 fn pgbench(bench: &ComparisonParameters<'_>) -> Result<Vec<LoadFigure>, BlockError> {
     let programs = programs()?;
     let time = PGBENCH_ROUNDS * Duration::from_secs_f64(bench.seconds);
     let memory = page_cache(bench.size) + postgres::MEMORY;
-    let sides = bench.sides()?;
+    let sides = (bench.sides)()?;
     let mut running = Vec::new();
     for (side, name) in sides.iter().zip(["ours", "peer"]) {
         let guest = DiskGuest::on(side, name, memory)?;
@@ -199,8 +243,9 @@ fn pgbench(bench: &ComparisonParameters<'_>) -> Result<Vec<LoadFigure>, BlockErr
                 let before = PageReadCounts::of(side)?;
                 let found = database.transact(script, time)?;
                 into.push(found.per_second);
-                let read = PageReadCounts::of(side)?.since(before);
-                seen.add(place, read, found.transactions, script.name())?;
+                if let Some(read) = PageReadCounts::since(before, side)? {
+                    seen.add(place, read, found.transactions, script.name())?;
+                }
             }
         }
         figures.push(LoadFigure {
@@ -222,14 +267,14 @@ fn tree(bench: &ComparisonParameters<'_>) -> Result<Vec<LoadFigure>, BlockError>
     let mut times = [PairedRounds::default(), PairedRounds::default()];
     let mut seen = ReadTotals::default();
     for _ in 0..bench.rounds.max(1) {
-        for (place, side) in bench.sides()?.iter().enumerate() {
+        for (place, side) in (bench.sides)()?.iter().enumerate() {
             let guest = DiskGuest::on(side, "tree", page_cache(bench.size))?;
             for (walk, time) in times.iter_mut().enumerate() {
                 let before = PageReadCounts::of(side)?;
                 let took = guest.within(|| tree.walk(&guest.mounted.place))??;
                 halves(time)[place].push(took.as_secs_f64());
-                let read = PageReadCounts::of(side)?.since(before);
-                if walk > 0 {
+                let read = PageReadCounts::since(before, side)?;
+                if let Some(read) = read.filter(|_| walk > 0) {
                     seen.add(place, read, 1.0, load)?;
                 }
             }
@@ -246,116 +291,4 @@ fn tree(bench: &ComparisonParameters<'_>) -> Result<Vec<LoadFigure>, BlockError>
         .collect();
     figures.extend(seen.figures(load, "pages read from the disk in the second"));
     Ok(figures)
-}
-
-/// The lists for our figures and for the peer's.
-fn halves(both: &mut PairedRounds) -> [&mut Vec<f64>; 2] {
-    [&mut both.ours, &mut both.peer]
-}
-
-/// Pages that clients of a disk have read.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct PageReadCounts {
-    hits: u64,
-    misses: u64,
-}
-
-impl PageReadCounts {
-    /// Takes what the daemon tells of its disk.
-    fn of(side: &ServedSide) -> Result<PageReadCounts, BlockError> {
-        let admin = Admin::at(AdminEndpoint::Unix(side.folder.join("admin.sock")))?;
-        let disks = admin.disks()?.disks;
-        Ok(PageReadCounts {
-            hits: disks.iter().map(|disk| disk.hits).sum(),
-            misses: disks.iter().map(|disk| disk.misses).sum(),
-        })
-    }
-
-    fn since(self, before: PageReadCounts) -> PageReadCounts {
-        PageReadCounts {
-            hits: self.hits.saturating_sub(before.hits),
-            misses: self.misses.saturating_sub(before.misses),
-        }
-    }
-
-    fn pages(self) -> f64 {
-        (self.hits + self.misses) as f64
-    }
-}
-
-/// Pages that reached both disks. If a piece of work read different numbers of pages, the sides would not be
-/// comparable.
-#[derive(Default)]
-struct ReadTotals {
-    pages: PairedRounds,
-    in_memory: PairedRounds,
-}
-
-impl ReadTotals {
-    /// Adds what a round read for this many pieces of work.
-    fn add(
-        &mut self,
-        side: usize,
-        read: PageReadCounts,
-        pieces: f64,
-        load: &'static str,
-    ) -> Result<(), BlockError> {
-        if read.pages() == 0.0 {
-            return Err(BlockError::Unread(load));
-        }
-        halves(&mut self.pages)[side].push(read.pages() / pieces);
-        halves(&mut self.in_memory)[side].push(100.0 * read.hits as f64 / read.pages());
-        Ok(())
-    }
-
-    fn figures(self, load: &'static str, what: &'static str) -> [LoadFigure; 2] {
-        let figure = |what, unit, both| LoadFigure {
-            load,
-            what,
-            unit,
-            both,
-        };
-        [
-            figure(what, "pages", self.pages),
-            figure("of these in memory", "%", self.in_memory),
-        ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_are_told_for_each_piece_of_work() -> Result<(), BlockError> {
-        let before = PageReadCounts {
-            hits: 10,
-            misses: 10,
-        };
-        let read = PageReadCounts {
-            hits: 40,
-            misses: 20,
-        }
-        .since(before);
-        assert_eq!(
-            read,
-            PageReadCounts {
-                hits: 30,
-                misses: 10
-            }
-        );
-        let mut seen = ReadTotals::default();
-        seen.add(0, read, 20.0, "a load")?;
-        seen.add(1, PageReadCounts { hits: 0, misses: 8 }, 4.0, "a load")?;
-        assert_eq!((seen.pages.ours, seen.pages.peer), (vec![2.0], vec![2.0]));
-        assert_eq!(seen.in_memory.ours, [75.0]);
-        assert_eq!(seen.in_memory.peer, [0.0]);
-        Ok(())
-    }
-
-    #[test]
-    fn a_disk_that_nobody_reads_is_no_measurement() {
-        let unread = ReadTotals::default().add(0, PageReadCounts::default(), 5.0, "a load");
-        assert!(matches!(unread, Err(BlockError::Unread("a load"))));
-    }
 }

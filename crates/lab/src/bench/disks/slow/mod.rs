@@ -4,12 +4,13 @@
 //! this host's kernel mounts (`mounted`). They run in a cgroup that has an eighth of the disk for their page cache.
 //! What passes the page cache reaches the disk, and the disk's own counts show it.
 
-mod load;
+pub(in crate::bench) mod load;
 mod needs;
 pub(super) mod options;
+mod page_reads;
 mod postgres;
-mod sides;
-mod sweep;
+pub(in crate::bench) mod sides;
+pub(in crate::bench) mod sweep;
 pub(super) mod tree;
 
 use super::super::folder::ScratchFolder;
@@ -17,7 +18,7 @@ use super::super::progress::BenchProgress;
 use super::super::report::BenchReport;
 use super::args::Args;
 use super::error::BlockError;
-use sides::{ComparisonParameters, page_cache};
+use sides::{ComparisonParameters, FioDraws, PartlyCachedDisk, page_cache};
 use sweep::SweepResults;
 
 /// Tries every load with every amount of memory.
@@ -46,13 +47,18 @@ pub(super) fn run(
         let mut sweep = SweepResults::default();
         for share in &args.slow.shares {
             progress.show_message(format!("slow disk, {}, memory for {share} %", load.name()));
-            let bench = ComparisonParameters {
+            let disk = PartlyCachedDisk {
                 sublet: &sublet,
+                image: &image,
+                size: args.size,
+                share: *share,
+            };
+            let bench = ComparisonParameters {
                 size: args.size,
                 seconds: args.seconds,
                 rounds: args.rounds,
-                image: &image,
-                share: *share,
+                draws: FioDraws::Once,
+                sides: &|| disk.sides(),
             };
             sweep.add(*share, load.compare(&bench)?);
             progress.step();

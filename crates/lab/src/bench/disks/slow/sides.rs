@@ -20,23 +20,42 @@ const BARE: Bytes = Bytes::mib(2);
 /// The page cache of a guest may hold one in this many parts of the disk.
 const GUEST_PART: u64 = 8;
 
+/// Whether each round of fio reads other pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::bench) enum FioDraws {
+    /// Each round reads the same pages in the same order.
+    Once,
+    /// Each round draws its pages anew. Before the first that counts, fio fills the memory quickly.
+    EachRound,
+}
+
 /// The parameters of a comparison.
-pub(super) struct ComparisonParameters<'a> {
+pub(in crate::bench) struct ComparisonParameters<'a> {
+    /// The disk's size.
+    pub(in crate::bench) size: Bytes,
+    /// Seconds of a round.
+    pub(in crate::bench) seconds: f64,
+    /// Rounds of each side.
+    pub(in crate::bench) rounds: usize,
+    /// Whether each of fio's rounds draws its pages anew.
+    pub(in crate::bench) draws: FioDraws,
+    /// Serves the same disk twice: ours, then the peer.
+    pub(in crate::bench) sides: &'a dyn Fn() -> Result<[ServedSide; 2], BlockError>,
+}
+
+/// A slow disk with memory for a part of it.
+pub(super) struct PartlyCachedDisk<'a> {
     /// The `sublet` that serves it.
     pub(super) sublet: &'a Path,
-    /// The disk's size.
-    pub(super) size: Bytes,
-    /// Seconds of a round.
-    pub(super) seconds: f64,
-    /// Rounds of each side.
-    pub(super) rounds: usize,
     /// The content of the disk.
     pub(super) image: &'a Path,
+    /// The disk's size.
+    pub(super) size: Bytes,
     /// The part of it that memory may hold, in per cent.
     pub(super) share: u64,
 }
 
-impl ComparisonParameters<'_> {
+impl PartlyCachedDisk<'_> {
     /// Serves the same disk twice: with memory for its share, and with next to none.
     pub(super) fn sides(&self) -> Result<[ServedSide; 2], BlockError> {
         let memory = Bytes(self.size.0 * self.share / 100);
@@ -55,10 +74,10 @@ impl ComparisonParameters<'_> {
 }
 
 /// One of two disks with the same content.
-pub(super) struct ServedSide {
+pub(in crate::bench) struct ServedSide {
     // In the order in which they end.
-    pub(super) served: DiskServer,
-    pub(super) folder: ScratchFolder,
+    pub(in crate::bench) served: DiskServer,
+    pub(in crate::bench) folder: ScratchFolder,
 }
 
 /// A disk's file system, and the cgroup of its users.

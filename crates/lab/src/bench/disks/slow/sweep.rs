@@ -5,14 +5,14 @@ use super::super::super::paired_rounds::PairedRounds;
 use super::super::super::report::{BenchRow, RoundsSummary};
 
 /// A figure of a load.
-pub(super) struct LoadFigure {
+pub(in crate::bench) struct LoadFigure {
     /// The load.
-    pub(super) load: &'static str,
+    pub(in crate::bench) load: &'static str,
     /// What the figure counts.
-    pub(super) what: &'static str,
-    pub(super) unit: &'static str,
+    pub(in crate::bench) what: &'static str,
+    pub(in crate::bench) unit: &'static str,
     /// The figures with memory, and with next to none.
-    pub(super) both: PairedRounds,
+    pub(in crate::bench) both: PairedRounds,
 }
 
 /// The figures of every amount of memory.
