@@ -62,6 +62,8 @@ impl BorrowingPeer {
     pub(super) fn start(&mut self, sublet: &Path, most: Bytes) -> Result<(), BlockError> {
         let image = self.folder.sparse("holes.img", DISK)?;
         let tables = self.pair.borrower_tables(most, OUTBOX);
+        // The first of these lines belongs to the disk. It keeps each page that it reads, so that it soon evicts others.
+        let tables = format!("fill = \"miss\"\n{tables}");
         let served = DiskServer::ours_in_arena(sublet, &self.folder, &image, None, ARENA, &tables);
         self.served = Some(served?);
         Ok(())

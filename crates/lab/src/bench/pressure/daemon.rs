@@ -24,8 +24,13 @@ const START_MAX: Duration = Duration::from_secs(20);
 /// The arena counts as full if it has not grown by [`GROWTH_MIN`] for this long.
 const FULL_AFTER: Duration = Duration::from_secs(3);
 const GROWTH_MIN: Bytes = Bytes::mib(16);
+/// The same for an arena that is lent: the daemons meet first, and leases grow once a second.
+const LENT_AFTER: Duration = Duration::from_secs(10);
 /// Filling is given up after this.
 const FILL_MAX: Duration = Duration::from_secs(300);
+
+/// A daemon that lends its arena has at least this in memory when the arena is full.
+const LENT_MIN: Bytes = Bytes::mib(256);
 
 /// Values as large as Mortar's.
 const VALUE_BYTES: usize = 50_000;
@@ -47,6 +52,11 @@ pub(crate) enum DaemonError {
     /// It could not be filled.
     #[error("cannot fill sublet serve: {0}")]
     Fill(io::Error),
+    /// Its arena stayed nearly empty, so that figures would say nothing.
+    #[error(
+        "sublet serve holds only {0} although another daemon should have borrowed all that it has"
+    )]
+    LittleLent(Bytes),
     /// Nobody borrows of it.
     #[error("cannot borrow of sublet serve: {0}")]
     Borrower(#[from] BlockError),
@@ -167,6 +177,10 @@ impl FilledDaemon {
 
     /// Stores items, or lets the borrower read, until the arena grows no more.
     pub(super) fn fill(&self) -> Result<Bytes, DaemonError> {
+        let full_after = match self.borrower {
+            Some(_) => LENT_AFTER,
+            None => FULL_AFTER,
+        };
         let begun = Instant::now();
         let mut largest = Bytes::ZERO;
         let mut grew_at = Instant::now();
@@ -175,9 +189,13 @@ impl FilledDaemon {
                 largest = resident;
                 grew_at = Instant::now();
             }
-            grew_at.elapsed() < FULL_AFTER && begun.elapsed() < FILL_MAX
+            grew_at.elapsed() < full_after && begun.elapsed() < FILL_MAX
         })?;
-        Ok(self.resident())
+        let full = self.resident();
+        match self.borrower.is_some() && full < LENT_MIN {
+            true => Err(DaemonError::LittleLent(full)),
+            false => Ok(full),
+        }
     }
 
     /// Stores items, or lets the borrower read, until it has `amount` in memory. Returns how long that took, or nothing if it took longer than
