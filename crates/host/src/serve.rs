@@ -120,10 +120,7 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     warn_of_floors(&loaded.config);
     let groups = tenants.services().iter().map(Service::group);
     let groups: Vec<(Group, Vec<Listener>)> = groups.zip(places).collect();
-    let choice = config.policy.choice()?;
-    let by_hand = headroom.manual_releases();
-    let manager = MemoryManager::start(&backend, &config.policy, choice, &events, by_hand)
-        .map_err(ServeError::Manager)?;
+    let manager = start_policy(&config, &backend, (&headroom, &far), &events)?;
     let refused = refusal_reporter(&tenants, &disks, &events);
     let each_second = both(refused, expiry_chore(lending.clone(), &events));
     let chores = Chores::start_with(&backend, instances(tenants.services()), each_second)?;
@@ -360,6 +357,18 @@ fn start_headroom(
         settings,
         events,
     )?)
+}
+
+fn start_policy(
+    config: &Config,
+    backend: &Backend,
+    (headroom, far): (&Headroom, &FarMemory),
+    events: &Events,
+) -> Result<MemoryManager, ServeError> {
+    let choice = config.policy.choice()?;
+    let (by_hand, wish) = (headroom.manual_releases(), Arc::clone(far.wish()));
+    let started = MemoryManager::start(backend, &config.policy, choice, events, by_hand, wish);
+    started.map_err(ServeError::Manager)
 }
 
 fn instances(services: &[Service]) -> Vec<(Arc<Instance>, TenantId)> {

@@ -39,5 +39,5 @@ mod utility;
 mod weights;
 pub mod what_if;
 
-pub use decide::Policy;
+pub use decide::{AskingRule, Policy};
 pub use decision::{Decision, Proposal};

@@ -13,12 +13,12 @@
 //! It is the loop of `smart-alloc`, and asks other nodes for what the scaling down takes away. Each tenant's part of
 //! the Grant-Any is the `wanted` of its target. "There's no guarantee it will get them, thus it's necessary to
 //! readjust". The total may hold borrowed pages, and with them next second's targets grow. "Initially, all VMs have an
-//! equal portion." On a lone node nobody reads what is wanted.
+//! equal portion." A host without peers asks nobody.
 
 use sublet_types::{Pages, Snapshot};
 
 use crate::clamp;
-use crate::decide::Policy;
+use crate::decide::{AskingRule, Policy};
 use crate::decision::Proposal;
 use crate::smart_alloc::StepSize;
 
@@ -47,6 +47,10 @@ impl Policy for TwoLevelPolicy {
             proposal.wanted = lack(within[n], fitted[n]);
         }
         proposals
+    }
+
+    fn asking(&self) -> AskingRule {
+        AskingRule::ByPolicy
     }
 }
 

@@ -21,7 +21,7 @@ use sublet_policy::catalogue::{PolicyChoice, PolicyChoiceError};
 use sublet_policy::explain::LossCause;
 use sublet_policy::transfers::{Holder, MemoryTransfer};
 use sublet_policy::what_if::HistoryRecord;
-use sublet_policy::{Decision, Policy};
+use sublet_policy::{AskingRule, Decision, Policy};
 use sublet_types::{Bytes, Pages, Targets, TenantId, TenantName};
 
 use log_file::PolicyLogFile;
@@ -38,6 +38,7 @@ use crate::observe::events::{
     Actor, EventAmount, EventDetail, EventId, EventReason, Events, PolicyOutcome, PolicyRecord,
     PostedEvent,
 };
+use crate::peers::policy_wish::PolicyWish;
 use crate::shutdown_signal::ShutdownSignal;
 
 impl PolicyConfig {
@@ -97,6 +98,8 @@ struct PolicyLoop {
     events: Events,
     /// What releases by hand take from tenants.
     by_hand: Arc<ManualReleases>,
+    /// What the policy asks of other hosts.
+    wish: Arc<PolicyWish>,
     /// A thread that waits for this lock holds no other, because a file system may hang.
     log_file: Option<Mutex<PolicyLogFile>>,
 }
@@ -124,6 +127,7 @@ impl MemoryManager {
         choice: PolicyChoice,
         events: &Events,
         by_hand: Arc<ManualReleases>,
+        wish: Arc<PolicyWish>,
     ) -> io::Result<MemoryManager> {
         let log_file = config
             .log_file
@@ -146,6 +150,7 @@ impl MemoryManager {
             }),
             events: events.clone(),
             by_hand,
+            wish,
             log_file: log_file.map(Mutex::new),
         });
         let ending = Arc::new(ShutdownSignal::default());
@@ -273,6 +278,7 @@ impl PolicyLoop {
             .update(&self.backend, figures, now, &self.events);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
+        self.wish.set(asked(&*ruling.policy, &decision.targets));
         self.warn_of_short_floors(&mut ruling.floors_were_short);
         let lost = lost.into_iter();
         let lost = lost.map(|(id, loss, moves)| (id, PolicyOutcome::Lost(loss), moves));
@@ -361,6 +367,15 @@ impl PolicyLoop {
 }
 
 /// The kind of event, its reason, and the amount: the target from now on, if there is one, or what was lost.
+/// What a policy asks of other hosts for all tenants. `None` if it leaves that to the host.
+fn asked(policy: &dyn Policy, targets: &Targets) -> Option<Pages> {
+    let wanted = targets.tenants.iter().map(|target| target.wanted.0);
+    match policy.asking() {
+        AskingRule::ByPolicy => Some(Pages(wanted.sum())),
+        AskingRule::ByHost => None,
+    }
+}
+
 fn event_kind(what: &PolicyOutcome) -> (EventId, EventReason, Option<Pages>) {
     let loss = match what {
         PolicyOutcome::Lost(loss) => loss,

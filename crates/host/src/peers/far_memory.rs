@@ -9,12 +9,14 @@ use sublet_store::AwayTicket;
 
 use super::lease_routes::LeaseRoutes;
 use super::page_fetcher::{FetchId, FetchLedger, FetchOutcome, FetcherSettings, PageFetcher};
+use super::policy_wish::PolicyWish;
 
 /// Memory of lenders: the routes to its pages, and what was fetched of it. A host that does not borrow has none.
 #[derive(Clone, Debug)]
 pub struct FarMemory {
     routes: Arc<LeaseRoutes>,
     ledger: Arc<FetchLedger>,
+    wish: Arc<PolicyWish>,
     guard: GuardPolicy,
 }
 
@@ -24,6 +26,7 @@ impl FarMemory {
         FarMemory {
             routes: Arc::default(),
             ledger: Arc::default(),
+            wish: Arc::default(),
             guard,
         }
     }
@@ -36,6 +39,11 @@ impl FarMemory {
     /// What was fetched.
     pub fn ledger(&self) -> &Arc<FetchLedger> {
         &self.ledger
+    }
+
+    /// What the policy in force asks of lenders.
+    pub fn wish(&self) -> &Arc<PolicyWish> {
+        &self.wish
     }
 
     /// A fetcher for a thread. `backing` is what a miss is read from, and `miss` what that is expected to cost at first.

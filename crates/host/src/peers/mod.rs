@@ -25,5 +25,6 @@ mod page_ranges;
 pub mod page_server;
 mod peer_event_reasons;
 pub(crate) mod peer_events;
+pub mod policy_wish;
 #[cfg(test)]
 pub(crate) mod tests;

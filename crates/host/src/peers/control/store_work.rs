@@ -14,7 +14,7 @@ use sublet_lend::wanted::{ArenaGrowth, WantedMeter};
 use sublet_store::{
     Borrowing, LeaseSlot, OpenLeaseError, Store, StoreFigures, TenantFigures, Worker,
 };
-use sublet_types::{BLOCK_BYTES, Bytes};
+use sublet_types::{BLOCK_BYTES, Bytes, Pages};
 use zeroize::Zeroizing;
 
 use super::peer_tables::PeerTables;
@@ -313,9 +313,11 @@ impl StoreWork {
         self.meter.record(now, evicted, growth);
         let borrowed = self.tables.node.read().borrows().borrowed();
         let most = self.borrow_max.min(borrowed + self.blocks_with_room());
-        LendingInput::Wanted {
-            blocks: self.meter.wanted(now, borrowed, most),
-        }
+        let blocks = match self.tables.far.wish().get() {
+            Some(asked) => asked_blocks(borrowed, asked).min(most),
+            None => self.meter.wanted(now, borrowed, most),
+        };
+        LendingInput::Wanted { blocks }
     }
 
     /// How many further blocks have room for their records in the arena.
@@ -327,6 +329,12 @@ impl StoreWork {
         u32::try_from(blocks.min(u128::from(self.borrow_max)))
             .expect("no more than a number of blocks")
     }
+}
+
+/// The blocks that a policy wants in all: those that it has, and those that it asks beyond.
+fn asked_blocks(borrowed: u32, asked: Pages) -> u32 {
+    let more = asked.bytes().0.div_ceil(BLOCK_BYTES);
+    borrowed.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))
 }
 
 /// Returns whether the arena may grow by a block. The records of borrowed blocks count against its limit.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sublet_lend::lender::LoanLookup;
 use sublet_lend::node::{BorrowEnd, LendingChange, LendingInput, LoanEnd, RecallReason};
 use sublet_lend::wire::ConnectionClass;
+use sublet_types::Pages;
 
 use crate::peers::page_server::FindLentBlocks;
 
@@ -48,6 +49,20 @@ fn a_short_node_borrows_and_page_connections_can_prove_whose_they_are() {
     assert!(worker.write_lent(block, 0, |page| page.fill(9)));
     let beyond = there.find(known.peer(), known.ours(), route.lease, 1 << 20);
     assert_eq!(beyond, LoanLookup::Foreign);
+}
+
+/// A policy that asks other hosts is obeyed, though nothing was evicted.
+#[test]
+fn what_the_policy_asks_is_borrowed() {
+    let (time, authority) = (TestTime::start(), TestAuthority::new());
+    let [a, b] = two(&time, &authority);
+    let wish = a.plane.tables().far.wish();
+    wish.set(Some(Pages(3 * 512)));
+    time.wait("three blocks", || b.store.lent() == 3 && a.borrowed() == 3);
+    wish.set(Some(Pages(0)));
+    time.wait("no more is wanted than there is", || {
+        a.plane.tables().status().wanted == 3
+    });
 }
 
 #[test]
