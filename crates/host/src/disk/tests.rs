@@ -44,7 +44,7 @@ impl OutcomeSink for TestWaiter {
     }
 }
 
-fn backend(memory: Bytes) -> Backend {
+fn backend(memory: Bytes, far_blocks: u32) -> Backend {
     let store = Store::new(StoreSettings {
         capacity: memory,
         limit: memory,
@@ -53,7 +53,7 @@ fn backend(memory: Bytes) -> Backend {
         evicts: true,
         pages: PageSettings {
             shards: 4,
-            far_blocks: 8,
+            far_blocks,
             ..PageSettings::default()
         },
     });
@@ -112,7 +112,7 @@ impl Rig {
         let mut settings = settings(kind, &path);
         change(&mut settings);
         let mut rig = Rig {
-            backend: backend(Bytes::mib(32)),
+            backend: backend(Bytes::mib(32), 8),
             folder,
             stage: (kind == DiskKind::Swap).then(|| stage(64)),
             settings,

@@ -522,7 +522,7 @@ fn live_and_die(backend: &Backend, tenant: TenantId, seed: u64, reach: &mut Cove
 
 #[test]
 fn swap_outlives_a_kill_whatever_order_its_backing_writes_in() {
-    let backend = backend(Bytes::mib(32));
+    let backend = backend(Bytes::mib(32), 0);
     let tenant = backend.store.add_tenant(TenantSettings {
         name: "t".parse().expect("a name"),
         weight: Weight::default(),

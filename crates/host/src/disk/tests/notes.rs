@@ -19,7 +19,7 @@ fn a_disk_of_which_a_newer_release_noted_something_is_not_opened() {
         silence_max: Duration::from_secs(1),
         events: Events::default(),
     };
-    let disks = OpenDisks::open(&backend(Bytes::mib(8)), environment);
+    let disks = OpenDisks::open(&backend(Bytes::mib(8), 0), environment);
     let backing = folder.path().join("backing");
     let settings = settings(DiskKind::Swap, &backing);
     for end in ["stage", "served"] {

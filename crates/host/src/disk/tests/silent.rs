@@ -23,7 +23,7 @@ fn open_disks(folder: &Path) -> OpenDisks {
         silence_max: SECOND,
         events: Events::default(),
     };
-    let backend = backend(Bytes::mib(16));
+    let backend = backend(Bytes::mib(16), 0);
     let tenant = TenantSettings {
         name: "t".parse().expect("a name"),
         weight: Weight::default(),
