@@ -20,11 +20,13 @@ enum FetchPurpose {
 
 impl DiskThread {
     /// The pages from `first` on that memory has, here or at lenders, as many as are fetched at once. `None` if `first`
-    /// is in no memory, or the host borrows nothing.
+    /// is in no memory, or the host borrows nothing. A staged page ends the run: if it did not come from its lender, the
+    /// backing would have an older one.
     pub(super) fn far_run(&self, first: u64, end: u64) -> Option<Range<u64>> {
         self.far.as_ref()?;
         let most = end.min(first + FETCH_PAGES_MAX as u64);
-        let next = (first..most).find(|page| !self.disk.has_page(&self.tenancy, *page));
+        let ends = |page: &u64| !self.disk.has_page(&self.tenancy, *page) || self.is_staged(*page);
+        let next = (first..most).find(ends);
         let run = first..next.unwrap_or(most);
         (!run.is_empty()).then_some(run)
     }

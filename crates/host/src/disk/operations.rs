@@ -182,8 +182,12 @@ impl DiskThread {
     }
 
     fn has_page(&self, page: u64) -> bool {
+        self.disk.has_page(&self.tenancy, page) || self.is_staged(page)
+    }
+
+    pub(super) fn is_staged(&self, page: u64) -> bool {
         let swap = self.disk.swap.as_ref();
-        self.disk.has_page(&self.tenancy, page) || swap.is_some_and(|swap| swap.is_staged(page))
+        swap.is_some_and(|swap| swap.is_staged(page))
     }
 
     async fn read_backing(

@@ -15,6 +15,9 @@ const PAGE: usize = 4096;
 /// Blocks of 2 MiB that the lender lends: enough for all that has no room here.
 const BLOCKS: u32 = 16;
 
+/// Pages that swap may have acknowledged and not written.
+const STAGE_SLOTS: u32 = 2048;
+
 /// Rounds of 100 reads and writes after which a test gives up.
 const ROUNDS_MAX: u32 = 200;
 
@@ -56,7 +59,7 @@ impl FarDisk {
         let mut rig = Rig {
             backend,
             folder,
-            stage: (kind == DiskKind::Swap).then(|| stage(64)),
+            stage: (kind == DiskKind::Swap).then(|| stage(STAGE_SLOTS)),
             settings,
             open: None,
             far: Some(far),
@@ -95,7 +98,12 @@ impl FarDisk {
             .read(handle, first * PAGE as u64, count as usize * PAGE);
         for (page, bytes) in (first..).zip(bytes.chunks(PAGE)) {
             let wanted = page_of(self.model[page as usize]);
-            assert!(bytes == wanted, "page {page} is another, {when}");
+            let found = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
+            let content = self.model[page as usize];
+            assert!(
+                bytes == wanted,
+                "page {page} is {found} instead of {content}, {when}"
+            );
         }
     }
 
@@ -183,6 +191,14 @@ fn a_disk_whose_pages_leave_when_they_are_read_does_so_too() {
 #[test]
 fn swap_reads_what_was_written_whatever_its_lender_does() {
     lies_cost_nothing_but_time(FarDisk::open(DiskKind::Swap, |_| {}));
+}
+
+/// Pages that a lender lost are on the stage, and the backing has older ones.
+#[test]
+fn swap_that_stays_in_memory_does_so_too() {
+    lies_cost_nothing_but_time(FarDisk::open(DiskKind::Swap, |settings| {
+        settings.durability = Some(Durability::Memory);
+    }));
 }
 
 /// A lender that takes pages and then says nothing is asked a few times, and then no more until it is quick again.
