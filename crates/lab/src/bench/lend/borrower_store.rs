@@ -16,7 +16,7 @@ use sublet_store::{
     StoreSettings, UnwrittenPage, Worker,
 };
 use sublet_types::{
-    Bytes, ObjectId, PageIndex, PoolFlags, PoolId, TenantId, TenantSettings, Weight,
+    BLOCK_BYTES, Bytes, ObjectId, PageIndex, PoolFlags, PoolId, TenantId, TenantSettings, Weight,
 };
 
 use super::error::LendBenchError;
@@ -53,7 +53,7 @@ impl BorrowerStore {
     /// A borrower with the lease.
     pub(super) fn new(lent: LentPlace) -> Result<BorrowerStore, LendBenchError> {
         let store = Store::new(StoreSettings {
-            capacity: MEMORY,
+            capacity: MEMORY + Bytes(u64::from(lent.blocks) * BLOCK_BYTES),
             limit: MEMORY,
             item_max: Bytes::mib(1),
             seed: 2,
@@ -64,6 +64,8 @@ impl BorrowerStore {
                 ..PageSettings::default()
             },
         })?;
+        // The records of the blocks take none of the memory for pages.
+        store.set_limit(MEMORY + store.far_overhead_of(lent.blocks));
         let tenant = store.add_tenant(TenantSettings {
             name: "bench".parse()?,
             weight: Weight::default(),

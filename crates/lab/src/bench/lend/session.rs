@@ -73,7 +73,9 @@ impl BenchSession {
 
     /// Grants blocks, and returns their lease and their first index. The bench lends far fewer than a lease has room
     /// for.
+    /// A new borrower connects for them: it counts its connections anew, which would be replays for the last one.
     pub(super) fn grant(&self, blocks: &[LentBlock]) -> (LeaseId, u32) {
+        *self.admission.lock() = SessionAdmission::new(keys(), borrower());
         let grant = self.loans.lock().grant(BORROWER, blocks);
         (grant.lease, grant.first)
     }
