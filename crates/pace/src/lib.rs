@@ -39,14 +39,19 @@ pub struct AdaptivePoller {
 
 impl Default for AdaptivePoller {
     fn default() -> AdaptivePoller {
-        AdaptivePoller {
-            rule: PollRule::default(),
-            origin: Instant::now(),
-        }
+        AdaptivePoller::new(PollRule::default())
     }
 }
 
 impl AdaptivePoller {
+    /// A pace by this rule.
+    pub fn new(rule: PollRule) -> AdaptivePoller {
+        AdaptivePoller {
+            rule,
+            origin: Instant::now(),
+        }
+    }
+
     /// Waits for work. It calls `look` without blocking as often as the rule allows, then once with blocking.
     pub fn wait<E>(
         &mut self,

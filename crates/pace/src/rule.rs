@@ -15,8 +15,8 @@ pub enum PollDecision {
 /// µs in a virtual machine whose cores have gone to sleep. Polling for longer than about twice that can never pay.
 const POLL_MAX: Duration = Duration::from_micros(60);
 
-/// What a wake-up may have added to a wait that slept. A wait that ended within the sum might have ended within
-/// [`POLL_MAX`]. Only polling tells.
+/// What a wake-up may have added to a wait that slept. A wait that ended within the sum might have ended while a loop
+/// still polled. Only polling tells.
 const WAKE_MAX: Duration = Duration::from_micros(60);
 
 /// Polling may pay if at least this many of 256 recent waits were short: three in four. It has paid if it caught the
@@ -52,6 +52,8 @@ const CROWDED_MAX: Duration = Duration::from_millis(256);
 /// Decides whether a loop without work polls or sleeps.
 #[derive(Clone, Debug)]
 pub struct PollRule {
+    /// The longest that one wait polls.
+    poll_max: Duration,
     /// Recent waits that were short enough for polling to be tried.
     short: RecentFraction,
     /// Recent waits that polled and caught the work.
@@ -71,7 +73,15 @@ pub struct PollRule {
 
 impl Default for PollRule {
     fn default() -> PollRule {
+        PollRule::at_most(POLL_MAX)
+    }
+}
+
+impl PollRule {
+    /// A rule by which one wait polls for at most `poll_max`.
+    pub fn at_most(poll_max: Duration) -> PollRule {
         PollRule {
+            poll_max,
             short: RecentFraction(0),
             caught: RecentFraction(TRIAL),
             pause: 0,
@@ -83,9 +93,7 @@ impl Default for PollRule {
             crowded_for: CROWDED_MIN,
         }
     }
-}
 
-impl PollRule {
     /// Records that the loop ran out of work.
     pub fn begin_wait(&mut self, now: Duration) {
         self.wait_began = now;
@@ -97,7 +105,7 @@ impl PollRule {
     pub fn decide(&mut self, now: Duration) -> PollDecision {
         let waited = now.saturating_sub(self.wait_began);
         let may = self.short.0 >= PAID_MIN && self.pause == 0;
-        if may && waited < POLL_MAX && now >= self.crowded_until {
+        if may && waited < self.poll_max && now >= self.crowded_until {
             self.polls = true;
             PollDecision::Poll
         } else {
@@ -108,7 +116,7 @@ impl PollRule {
     /// Records that work came, whether the loop polled or slept.
     pub fn work_came(&mut self, now: Duration) {
         let waited = now.saturating_sub(self.wait_began);
-        self.learn(WaitLength::of(waited));
+        self.learn(WaitLength::of(waited, self.poll_max));
     }
 
     /// Records that the loop's own time was up and no work had come.
@@ -170,10 +178,10 @@ enum WaitLength {
 }
 
 impl WaitLength {
-    fn of(waited: Duration) -> WaitLength {
-        if waited < POLL_MAX {
+    fn of(waited: Duration, poll_max: Duration) -> WaitLength {
+        if waited < poll_max {
             WaitLength::Caught
-        } else if waited < POLL_MAX + WAKE_MAX {
+        } else if waited < poll_max + WAKE_MAX {
             WaitLength::Short
         } else {
             WaitLength::Long
@@ -248,6 +256,15 @@ mod tests {
         assert_eq!(rule.decide(now), PollDecision::Poll);
         assert_eq!(rule.decide(now + us(59)), PollDecision::Poll);
         assert_eq!(rule.decide(now + us(60)), PollDecision::Sleep);
+    }
+
+    #[test]
+    fn a_loop_polls_no_longer_than_it_may() {
+        let mut rule = PollRule::at_most(us(20));
+        let now = waits(&mut rule, us(0), us(5), 40);
+        rule.begin_wait(now);
+        assert_eq!(rule.decide(now + us(19)), PollDecision::Poll);
+        assert_eq!(rule.decide(now + us(20)), PollDecision::Sleep);
     }
 
     #[test]

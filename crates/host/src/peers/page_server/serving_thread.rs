@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use sublet_lend::ids::SessionId;
 use sublet_lend::wire::{ConnectionClass, PAGE_BYTES};
-use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
+use sublet_pace::{AdaptivePoller, PollMode, PollOutcome, PollRule};
 
 use super::directories::AdmitConnections;
 use super::inbox::{ThreadInbox, ThreadMessage};
@@ -31,6 +31,10 @@ const HELLOS_AWAITED_MAX: usize = 256;
 
 /// How long a connection may take to say its hello.
 const HELLO_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The longest that one wait polls. A lender's processor is not the borrower's: after a message of many pages the
+/// borrower opens seals for longer than a wake-up takes.
+const POLL_MAX: Duration = Duration::from_micros(20);
 
 /// The token of the inbox.
 pub(super) const INBOX: Token = Token(usize::MAX);
@@ -80,7 +84,7 @@ impl ServingThread {
         ServingThread {
             poll,
             events: Events::with_capacity(EVENTS_MAX),
-            pace: AdaptivePoller::default(),
+            pace: AdaptivePoller::new(PollRule::at_most(POLL_MAX)),
             inbox,
             service,
             shared,
