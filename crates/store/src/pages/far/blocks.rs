@@ -220,6 +220,12 @@ impl FarBlocks {
         Bytes(u64::from(blocks) * (frames + size_of::<FarBlock>() as u64))
     }
 
+    /// Calls `charge` with what all blocks take here. Meanwhile none is added, and none goes.
+    pub(super) fn with_overhead(&self, charge: impl FnOnce(Bytes)) {
+        let _lists = self.lists.lock();
+        charge(self.overhead_of(self.borrowed()));
+    }
+
     /// The block of a frame.
     pub(super) fn of(&self, frame: FarFrame) -> &FarBlock {
         self.get(self.number_of(frame))
@@ -322,7 +328,8 @@ impl FarBlocks {
         far.is_of(tenant) && far.record.sequence() == taken.order
     }
 
-    /// Claims a tenant's block to drop it. Returns whether no other thread did, and its pages count as gone then.
+    /// Claims a tenant's block to drop it. Returns whether no other thread did, and its pages count as gone then. The
+    /// caller [lists](FarBlocks::list_unswept) it for sweeping, once its tenant hands out no more of its frames.
     pub(super) fn drop_of(&self, tenant: TenantId, block: FarBlockId, fate: BlockFate) -> bool {
         let far = self.get(block);
         far.raise_fate(fate);
@@ -331,8 +338,12 @@ impl FarBlocks {
         }
         far.record.former.store(tenant.0, Ordering::Relaxed);
         far.record.unswept.store(true, Ordering::Release);
-        self.lists.lock().unswept.push_back(block);
         true
+    }
+
+    /// Lets a dropped block be swept. Its tenant hands out no more of its frames.
+    pub(super) fn list_unswept(&self, block: FarBlockId) {
+        self.lists.lock().unswept.push_back(block);
     }
 
     /// Lets a lease take no more pages.
@@ -442,5 +453,22 @@ impl FarBlocks {
             ready: lease.ready.len() as u32,
             ..LeaseFigures::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise another tenant could take the block while the first one still hands out its frames.
+    #[test]
+    fn a_dropped_block_is_swept_only_when_its_tenant_hands_out_no_more_of_it() {
+        let (far, tenant) = (FarBlocks::new(4, 4), TenantId(1));
+        far.add(LeaseSlot(0), 0, 0..1).expect("there is room");
+        let taken = far.take(tenant, Second(0)).expect("one is ready");
+        assert!(far.drop_of(tenant, taken.block, BlockFate::Ready));
+        assert_eq!(far.next_unswept(), None);
+        far.list_unswept(taken.block);
+        assert_eq!(far.next_unswept(), Some(taken.block));
     }
 }

@@ -165,7 +165,9 @@ impl PageStore {
         };
         let dropped = self.far.blocks.drop_of(tenant.id, block, fate);
         if dropped {
+            // Before the block is listed for sweeping: from then on no thread is handed a frame of it.
             self.tenant_pages(tenant).far.lost(tenant, block);
+            self.far.blocks.list_unswept(block);
         }
         dropped
     }
@@ -331,8 +333,9 @@ impl PageStore {
 
     /// Counts what the records of far blocks take against the arena's limit.
     fn charge_far_overhead(&self) {
-        let overhead = self.far.blocks.overhead_of(self.far.blocks.borrowed());
-        self.arena.charge(overhead.0);
+        self.far
+            .blocks
+            .with_overhead(|overhead| self.arena.charge(overhead.0));
     }
 
     /// What the records of this many far blocks take.

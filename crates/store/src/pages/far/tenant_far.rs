@@ -11,7 +11,10 @@ use crate::lending::{Borrowing, FarFrame};
 use crate::tenants::Tenant;
 
 /// The most far frames that a shard gets at once.
-const BATCH: u32 = 16;
+const BATCH_MAX: u32 = 16;
+
+/// A block's frames go to shards in at least this many batches.
+const BATCHES_MIN: u32 = 4;
 
 /// A tenant's far blocks.
 pub(crate) struct TenantFar {
@@ -47,9 +50,10 @@ impl TenantFar {
         }
     }
 
-    /// Sets whether its pages may go to lenders.
+    /// Sets whether its pages may go to lenders. If they may not, it takes no block after this.
     pub(crate) fn set_borrowing(&self, borrowing: Borrowing) {
         let forbidden = borrowing == Borrowing::Forbidden;
+        let _none_is_taken = self.blocks.lock();
         self.forbidden.store(forbidden, Ordering::Relaxed);
     }
 
@@ -80,6 +84,9 @@ impl TenantFar {
     /// The first frame that is handed out next, and how many.
     fn hand_out(&self, far: &FarBlocks, tenant: &Tenant, now: Second) -> Option<(u32, u32)> {
         let mut blocks = self.blocks.lock();
+        if !self.may_borrow() {
+            return None;
+        }
         if blocks.open.is_none() {
             // A list without room would allocate. The chores make room.
             let is_full = blocks.taken.len() == blocks.taken.capacity();
@@ -99,7 +106,8 @@ impl TenantFar {
         }
         let open = blocks.open.as_mut()?;
         let (per_block, place) = (far.per_block(), open.next);
-        let count = BATCH.min(per_block - place);
+        let batch = BATCH_MAX.min(per_block / BATCHES_MIN);
+        let count = batch.min(per_block - place);
         open.next += count;
         let first = open.block.0 * per_block + place;
         if open.next == per_block {
