@@ -63,6 +63,7 @@ impl LentBlocks {
         let words = self.pages_per_block().div_ceil(WORD) as usize;
         *self.written(block).lock() = vec![0; words].into();
         self.list.add(arena, block);
+        arena.record_lent();
         Some(self.handle(block))
     }
 
@@ -165,6 +166,7 @@ impl LentBlocks {
                 blocks.push(block);
             }
         }
+        self.arena.record_back(blocks.len() as u32);
         self.arena.retire(&blocks);
         ended
     }

@@ -207,7 +207,7 @@ impl<'a> Reclaim<'a> {
 
     /// Makes another engine of the giver give a block, if the block is worth much less there.
     fn reclaim_from_colder(&self, need: BlockRequest<'a>, blocks: u32) -> bool {
-        if self.arena.may_grow() {
+        if self.arena.may_spare() {
             return false;
         }
         let giver = self.giver(need.tenant, blocks);

@@ -74,6 +74,8 @@ pub(crate) struct Arena {
     /// Blocks backed by memory: owned, ready or in limbo.
     held: AtomicU32,
     ready: AtomicU32,
+    /// Blocks that other hosts have.
+    lent: AtomicU32,
     limbo: AtomicU32,
     /// Blocks given back to the kernel since the start.
     returned: AtomicU64,
@@ -125,6 +127,7 @@ impl Arena {
             charged: AtomicU32::new(0),
             held: AtomicU32::new(0),
             ready: AtomicU32::new(0),
+            lent: AtomicU32::new(0),
             limbo: AtomicU32::new(0),
             returned: AtomicU64::new(0),
             sequence: AtomicU64::new(1),
@@ -216,6 +219,21 @@ impl Arena {
     /// Returns whether the arena may hold more than it does.
     pub(crate) fn may_grow(&self) -> bool {
         self.held() < self.limit()
+    }
+
+    /// Returns whether blocks may be had before anything is evicted: the arena may grow, or other hosts have some.
+    pub(crate) fn may_spare(&self) -> bool {
+        self.may_grow() || self.lent.load(Ordering::Relaxed) > 0
+    }
+
+    /// Records that another host has a block.
+    pub(crate) fn record_lent(&self) {
+        self.lent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Records that other hosts have this many blocks no longer.
+    pub(crate) fn record_back(&self, blocks: u32) {
+        self.lent.fetch_sub(blocks, Ordering::Relaxed);
     }
 
     /// Bytes written so far. Segments count when they are opened; pages count some at a time.

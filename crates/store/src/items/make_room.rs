@@ -95,7 +95,7 @@ impl Items {
         }
         // This many free blocks let the next thread that needs one go on without waiting.
         let mut short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
-        let is_free = short == 0 || self.arena.may_grow();
+        let is_free = short == 0 || self.arena.may_spare();
         if is_free && self.tenant_items(tenant).segments.may_recycle() {
             self.recycle(tenant, pin, written, now);
         }

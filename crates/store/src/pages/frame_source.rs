@@ -174,7 +174,7 @@ impl LockedShard<'_> {
             self.shard.record_asked_in_vain();
         }
         let may_give = arena.ready() as usize > arena.reserve()
-            || arena.may_grow()
+            || arena.may_spare()
             || (is_below && !self.shard.asked_in_vain());
         let asks = !owner.is_at_limit(1) && (may_give || self.shard.is_time_to_ask());
         (asks && !is_decided).then_some(FrameSource::NewBlock)

@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use sublet_types::{Bytes, LentBlock, ReleaseMode};
 
+use super as items;
 use super::pages::{BLOCK, KEEPING, NOW, PoolClient, content_of, page_of, store, tenant};
 use crate::api::Release;
 use crate::worker::Worker;
@@ -149,6 +150,28 @@ fn a_tenant_that_needs_a_block_takes_lent_ones_back() {
     assert_eq!(client.figures().tally.evictions, 0);
     assert!(store.lent() < lent);
     assert_eq!(store.take_taken_back().len() as u32, lent - store.lent());
+}
+
+/// No item goes while other hosts have blocks, however much is stored.
+#[test]
+fn items_take_all_lent_blocks_back_before_one_is_evicted() {
+    let (store, _) = items::store(64, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let mut lent = 0u64;
+    while worker.lend(NOW).is_some() {
+        lent += 1;
+    }
+    assert!(lent >= 40, "{lent}");
+    let mut stored = 0u64;
+    while store.lent() > 0 {
+        let evicted = store.tenant_figures(ann).evictions;
+        assert_eq!(evicted, 0, "{} blocks are lent", store.lent());
+        let key = stored.to_string();
+        items::put(&worker, ann, key.as_bytes(), &[7; 4000], NOW).expect("room");
+        stored += 1;
+    }
+    assert!(stored > lent, "{stored}");
 }
 
 #[test]
