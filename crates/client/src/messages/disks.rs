@@ -71,8 +71,11 @@ pub struct DiskStatus {
     pub bytes_read: u64,
     /// Bytes that were written.
     pub bytes_written: u64,
-    /// Read pages that were in memory.
+    /// Read pages that were in memory here.
     pub hits: u64,
+    /// Read pages that came from lenders.
+    #[serde(default)]
+    pub far_hits: u64,
     /// Read pages that came from the backing.
     pub misses: u64,
     /// Pages in memory.
@@ -146,6 +149,7 @@ impl DiskStatus {
             bytes_read: 0,
             bytes_written: 0,
             hits: 0,
+            far_hits: 0,
             misses: 0,
             pages: 0,
             dirty: 0,
@@ -160,10 +164,11 @@ impl DiskStatus {
         }
     }
 
-    /// The hits per page that was read, if there were any.
+    /// The pages in memory, here or at lenders, per page that was read, if there were any.
     pub fn hit_rate(&self) -> Option<f64> {
-        let pages = self.hits + self.misses;
-        (pages > 0).then(|| self.hits as f64 / pages as f64)
+        let hits = self.hits + self.far_hits;
+        let pages = hits + self.misses;
+        (pages > 0).then(|| hits as f64 / pages as f64)
     }
 }
 

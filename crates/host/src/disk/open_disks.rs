@@ -506,6 +506,7 @@ impl OpenDisks {
             bytes_read: figures.read_bytes,
             bytes_written: figures.written_bytes,
             hits: figures.hits,
+            far_hits: figures.far_hits,
             misses: figures.misses,
             pages: self.backend.store.pool_pages(disk.pool).0,
             dirty,

@@ -74,6 +74,10 @@ fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
         ),
         (state, why) => format!("{}: {why}", state.name()),
     };
+    let far = match disk.far_hits {
+        0 => String::new(),
+        pages => format!(", {pages} from lenders"),
+    };
     let rate = disk.hit_rate();
     let rate = rate.map_or(String::new(), |rate| {
         format!(" ({:.1} % of pages)", rate * 100.0)
@@ -102,7 +106,7 @@ fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
         (
             "reads",
             format!(
-                "{}, {}; {} hits, {} misses{rate}",
+                "{}, {}; {} hits{far}, {} misses{rate}",
                 disk.reads,
                 Bytes(disk.bytes_read),
                 disk.hits,

@@ -508,6 +508,12 @@ pub(super) const DISK: &[MetricDefinition<DiskStatus>] = &[
         |d| Some(d.hits as f64),
     ),
     counter(
+        "sublet_disk_page_far_hits",
+        None,
+        "Pages that were read and came from lenders",
+        |d| Some(d.far_hits as f64),
+    ),
+    counter(
         "sublet_disk_page_misses",
         None,
         "Pages that were read and came from the backing",

@@ -196,9 +196,7 @@ fn reads(
             if let Some(counted) = PageReadCounts::since(before, side)? {
                 let percent = |pages: f64| 100.0 * pages / read.requests;
                 halves(&mut in_memory)[place].push(percent(counted.hits as f64));
-                // What was neither here nor at the disk came from a lender.
-                let elsewhere = (read.requests - counted.pages()).max(0.0);
-                halves(&mut at_lenders)[place].push(percent(elsewhere));
+                halves(&mut at_lenders)[place].push(percent(counted.far_hits as f64));
             }
         }
     }

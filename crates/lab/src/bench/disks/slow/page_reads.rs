@@ -17,6 +17,8 @@ pub(super) fn halves(both: &mut PairedRounds) -> [&mut Vec<f64>; 2] {
 pub(super) struct PageReadCounts {
     /// Those that were in memory here.
     pub(super) hits: u64,
+    /// Those that came from lenders.
+    pub(super) far_hits: u64,
     misses: u64,
 }
 
@@ -30,6 +32,7 @@ impl PageReadCounts {
         let disks = admin.disks()?.disks;
         Ok(Some(PageReadCounts {
             hits: disks.iter().map(|disk| disk.hits).sum(),
+            far_hits: disks.iter().map(|disk| disk.far_hits).sum(),
             misses: disks.iter().map(|disk| disk.misses).sum(),
         }))
     }
@@ -46,13 +49,14 @@ impl PageReadCounts {
     fn less(self, before: PageReadCounts) -> PageReadCounts {
         PageReadCounts {
             hits: self.hits.saturating_sub(before.hits),
+            far_hits: self.far_hits.saturating_sub(before.far_hits),
             misses: self.misses.saturating_sub(before.misses),
         }
     }
 
-    /// Pages that were in memory here, or were read from the backing.
+    /// All of them.
     pub(super) fn pages(self) -> f64 {
-        (self.hits + self.misses) as f64
+        (self.hits + self.far_hits + self.misses) as f64
     }
 }
 
@@ -104,23 +108,34 @@ mod tests {
     fn pages_are_told_for_each_piece_of_work() -> Result<(), BlockError> {
         let before = PageReadCounts {
             hits: 10,
+            far_hits: 5,
             misses: 10,
         };
         let read = PageReadCounts {
             hits: 40,
-            misses: 20,
+            far_hits: 10,
+            misses: 15,
         }
         .less(before);
         assert_eq!(
             read,
             PageReadCounts {
                 hits: 30,
-                misses: 10
+                far_hits: 5,
+                misses: 5
             }
         );
         let mut seen = ReadTotals::default();
         seen.add(0, read, 20.0, "a load")?;
-        seen.add(1, PageReadCounts { hits: 0, misses: 8 }, 4.0, "a load")?;
+        seen.add(
+            1,
+            PageReadCounts {
+                misses: 8,
+                ..PageReadCounts::default()
+            },
+            4.0,
+            "a load",
+        )?;
         assert_eq!((seen.pages.ours, seen.pages.peer), (vec![2.0], vec![2.0]));
         assert_eq!(seen.in_memory.ours, [75.0]);
         assert_eq!(seen.in_memory.peer, [0.0]);
