@@ -33,7 +33,7 @@ pub(in crate::bench) struct DiskServer {
     /// Its export's name.
     pub(super) export: &'static str,
     /// Its admin socket, if it is ours.
-    pub(super) admin: Option<PathBuf>,
+    pub(in crate::bench) admin: Option<PathBuf>,
 }
 
 /// Where a disk is served over NBD.

@@ -9,7 +9,7 @@ use super::disk_server::DiskServer;
 use super::error::BlockError;
 
 /// A way of reading.
-pub(super) struct FioPattern {
+pub(in crate::bench) struct FioPattern {
     pub(super) name: &'static str,
     options: &'static [&'static str],
     /// The ratio to the peer that is to be reached.
@@ -30,6 +30,19 @@ impl FioPattern {
         rate_goal: 1.0,
         cpu_goal: None,
     };
+
+    /// Reads of all pages alike, one at a time. Each call draws its pages anew.
+    pub(in crate::bench) const UNIFORM_ALONE: FioPattern = FioPattern {
+        name: "4 KiB random, depth 1",
+        options: &[
+            "--rw=randread",
+            "--bs=4k",
+            "--iodepth=1",
+            "--norandommap",
+            "--randrepeat=0",
+        ],
+        ..FioPattern::ZIPF
+    };
 }
 
 /// Random reads on a slow disk: which pages, and whether each call reads others.
@@ -45,7 +58,7 @@ pub(in crate::bench) enum PlaceChoice {
 
 impl PlaceChoice {
     /// The reads that are measured.
-    pub(super) fn measured(self) -> FioPattern {
+    pub(in crate::bench) fn measured(self) -> FioPattern {
         match self {
             PlaceChoice::SameZipf => FioPattern::ZIPF,
             PlaceChoice::FreshZipf => FioPattern {
@@ -73,7 +86,7 @@ impl PlaceChoice {
     }
 
     /// The reads before. Where each call reads other pages, so many are under way that memory fills soon.
-    pub(super) fn warm_up(self) -> FioPattern {
+    pub(in crate::bench) fn warm_up(self) -> FioPattern {
         match self {
             PlaceChoice::SameZipf => FioPattern::ZIPF,
             PlaceChoice::FreshZipf => FioPattern {
@@ -123,9 +136,9 @@ pub(super) const NBD: [FioPattern; 3] = [
 ];
 
 /// The results of a round of reads.
-pub(super) struct FioRound {
-    pub(super) requests: f64,
-    pub(super) per_second: f64,
+pub(in crate::bench) struct FioRound {
+    pub(in crate::bench) requests: f64,
+    pub(in crate::bench) per_second: f64,
     pub(super) p99_micros: f64,
 }
 
@@ -136,7 +149,7 @@ pub(super) fn fill(served: &DiskServer, size: Bytes) -> Result<(), BlockError> {
 }
 
 /// Reads for a while.
-pub(super) fn run(
+pub(in crate::bench) fn run(
     served: &DiskServer,
     pattern: &FioPattern,
     size: Bytes,
@@ -156,7 +169,7 @@ pub(super) fn run(
 }
 
 /// Reads as many pages as the disk has, this many times.
-pub(super) fn read_times(
+pub(in crate::bench) fn read_times(
     served: &DiskServer,
     pattern: &FioPattern,
     size: Bytes,

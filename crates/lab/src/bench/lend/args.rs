@@ -5,6 +5,7 @@ use sublet_types::Bytes;
 use super::super::amount::worth_timing;
 use super::super::disks::slow::load::DiskLoad;
 use super::super::sublet_option::SubletOption;
+use super::guard_cell::{GuardRule, LenderDelay};
 
 /// Options of the lending bench.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,6 +33,10 @@ pub(in crate::bench) struct Args {
     pub(super) recalls: usize,
     #[command(flatten)]
     pub(super) disks: FarDiskOptions,
+    #[command(flatten)]
+    pub(super) guard: SlowLenderOptions,
+    #[command(flatten)]
+    pub(super) ours: SubletOption,
 }
 
 /// Options for loads on disks with far memory.
@@ -58,8 +63,29 @@ pub(super) struct FarDiskOptions {
     /// Measure this many rounds of each side (disks).
     #[arg(long, default_value_t = 3)]
     pub(super) disk_rounds: usize,
-    #[command(flatten)]
-    pub(super) ours: SubletOption,
+}
+
+/// Options for reads of a lender that answers late.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct SlowLenderOptions {
+    /// Let the lender answer so late, with commas between (guard).
+    #[arg(long = "delay", value_name = "DELAY", value_enum, value_delimiter = ',', default_values_t = [LenderDelay::None, LenderDelay::Micros500, LenderDelay::Millis1, LenderDelay::Millis2, LenderDelay::Stalls, LenderDelay::Spells])]
+    pub(super) delays: Vec<LenderDelay>,
+    /// Spare disks that answer after these times, with commas between (guard).
+    #[arg(long = "backing", value_name = "LATENCY", value_delimiter = ',', default_values_t = ["100us".to_owned(), "1ms".to_owned(), "8ms".to_owned()])]
+    pub(super) backings: Vec<String>,
+    /// Let the borrower decide by this rule (guard).
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = GuardRule::Relative)]
+    pub(super) guard_rule: GuardRule,
+    /// Give the disk this size (guard).
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = worth_timing)]
+    pub(super) guard_disk: Bytes,
+    /// Measure for this many seconds per round (guard).
+    #[arg(long, default_value_t = 1.5)]
+    pub(super) guard_seconds: f64,
+    /// Measure this many rounds of each side (guard).
+    #[arg(long, default_value_t = 5)]
+    pub(super) guard_rounds: usize,
 }
 
 /// What the bench can measure.
@@ -71,4 +97,6 @@ pub(super) enum LendBenchKind {
     Recall,
     /// Loads on a slow disk whose evicted pages go to a lender.
     Disks,
+    /// Reads of pages of a lender that answers late.
+    Guard,
 }

@@ -39,6 +39,12 @@ pub(crate) enum LendBenchError {
     /// The borrower kept too few pages at the lender.
     #[error("only {0} pages went to the lender")]
     FewPages(usize),
+    /// The lender has too few of a disk's pages.
+    #[error("only {0:.0} % of the reads were of pages that the lender has")]
+    FewAtLender(f64),
+    /// The borrower's daemon does not tell what it did.
+    #[error("cannot ask the daemon what it borrowed: {0}")]
+    Asked(#[from] sublet_client::AdminError),
     /// The lender had less to lend than it was started for.
     #[error("the lender could lend {0} blocks only: the machine has too little free memory")]
     FewBlocks(u32),

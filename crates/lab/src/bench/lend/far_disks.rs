@@ -1,9 +1,8 @@
 //! Loads on a slow disk that has room here for a part of it: with pages of a lender for a larger part, and without. The
 //! disk that people build by hand is compared as well: nbdkit's memory at the other host.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sublet_types::Bytes;
@@ -20,10 +19,8 @@ use super::super::progress::BenchProgress;
 use super::super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
 use super::args::FarDiskOptions;
 use super::error::LendBenchError;
+use super::far_side::FarSideDisk;
 use super::lending_hosts::LendingHosts;
-
-/// What the arena of either side holds beside pages: the item index, and what is kept free for eviction.
-const BESIDE: Bytes = Bytes::mib(18);
 
 /// Lending never makes a load slower than this much of its speed without.
 const NO_SLOWER: f64 = 0.97;
@@ -72,16 +69,13 @@ impl FarDiskTrial<'_> {
     }
 
     fn side(&self, tables: &str) -> Result<ServedSide, BlockError> {
-        let folder = ScratchFolder::new()?;
-        let image = folder.join("ours.img");
-        fs::copy(self.image, &image)?;
-        let arena = Bytes(self.size.0 * self.here / 100) + BESIDE;
-        let (sublet, slow) = (&self.hosts.sublet, Some(self.slow));
-        let served = DiskServer::ours_in_arena(sublet, &folder, &image, slow, arena, tables);
-        Ok(ServedSide {
-            served: served?,
-            folder,
-        })
+        let disk = FarSideDisk {
+            sublet: &self.hosts.sublet,
+            image: self.image,
+            slow: self.slow,
+            here: Bytes(self.size.0 * self.here / 100),
+        };
+        disk.serve(tables)
     }
 
     fn name(&self, load: &str) -> String {
@@ -129,11 +123,11 @@ impl LoadScale<'_> {
 /// Tries every load on every disk with every amount of memory.
 pub(super) fn run(
     options: &FarDiskOptions,
+    sublet: PathBuf,
     progress: &BenchProgress,
     report: &mut BenchReport,
 ) -> Result<(), LendBenchError> {
     let most = options.far.iter().max().copied().unwrap_or_default();
-    let sublet = options.ours.program()?;
     let hosts = LendingHosts::start(sublet, Bytes(options.disk_size.0 * most / 100))?;
     let trials = options.slow.len() * options.here.len() * (options.far.len() + 1);
     progress.expect(options.loads.len() * trials);

@@ -1,6 +1,7 @@
 //! Two hosts that lend: a daemon in each namespace, with certificates of their own.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -75,5 +76,16 @@ impl LendingHosts {
     /// The tables of a borrower's config. It borrows this amount.
     pub(super) fn borrower_tables(&self, most: Bytes) -> String {
         self.pair.borrower_tables(most, OUTBOX)
+    }
+
+    /// The same for a borrower that meets the lender by a relay at this address. The table `[borrow]` is the last, so
+    /// that more of its lines may follow.
+    pub(super) fn borrower_tables_by(&self, relay: SocketAddr, most: Bytes) -> String {
+        self.pair.by_relay(relay).borrower_tables(most, OUTBOX)
+    }
+
+    /// Where the lender takes peers.
+    pub(super) fn lender_address(&self) -> SocketAddr {
+        (self.namespaces.lender.address, PORT).into()
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! - `raw`: reads and writes of pages at a lender, beside other servers that hold the same pages;
 //! - `recall`: how soon a lender has its memory back, whatever its borrower does;
-//! - `disks`: what loads on slow disks gain from memory of a lender.
+//! - `disks`: what loads on slow disks gain from memory of a lender;
+//! - `guard`: what lending costs while the lender answers late.
 
 mod args;
 pub(super) mod bare_responder;
@@ -11,10 +12,13 @@ mod borrowed_pages;
 mod borrower_store;
 pub(super) mod busy_borrower;
 mod child_server;
+mod delaying_proxy;
 pub(super) mod error;
 mod far_disks;
+mod far_side;
 mod fetch_pages;
 mod goals;
+mod guard_cell;
 pub(super) mod lender_process;
 mod lender_store;
 mod lending_hosts;
@@ -27,7 +31,9 @@ mod raw;
 mod raw_figures;
 mod raw_servers;
 mod recall;
+mod relay_delay;
 mod session;
+mod slow_lender;
 mod test_page;
 
 use super::progress::BenchProgress;
@@ -47,7 +53,10 @@ pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, 
         recall::run(args, progress, &mut report)?;
     }
     if chosen(LendBenchKind::Disks) {
-        far_disks::run(&args.disks, progress, &mut report)?;
+        far_disks::run(&args.disks, args.ours.program()?, progress, &mut report)?;
+    }
+    if chosen(LendBenchKind::Guard) {
+        slow_lender::run(&args.guard, args.ours.program()?, progress, &mut report)?;
     }
     Ok(report)
 }

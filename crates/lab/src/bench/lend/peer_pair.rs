@@ -55,6 +55,15 @@ impl PeerPair {
         format!("{peers}[lend]\nmax = 0\n[borrow]\nmax = \"{most}B\"\noutbox = \"{outbox}B\"\n")
     }
 
+    /// The same nodes, of which the borrower meets the lender at a relay's address.
+    pub(super) fn by_relay(&self, relay: SocketAddr) -> PeerPair {
+        PeerPair {
+            folder: self.folder.clone(),
+            lender: relay,
+            borrower: self.borrower,
+        }
+    }
+
     fn table(
         &self,
         (own, at): (&str, SocketAddr),
