@@ -6,22 +6,12 @@ use std::time::Instant;
 use sublet_store::{LeaseSlot, SendOutcome, Worker};
 
 use super::courier_figures::{CarriedCounters, CourierCounters};
+use super::gather_pace::CarryOutcome;
 use super::write_connection::{WriteConnection, WriteConnectionEnd};
 use super::write_message::BATCH_PAGES_MAX;
 use crate::peers::lease_routes::LeaseRoute;
 use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::RECONNECT_PAUSE;
-
-/// What a look at a lender's leases came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum CarryOutcome {
-    /// Nothing waits, or nothing can be sent.
-    Nothing,
-    /// Fewer pages than a message has.
-    Some,
-    /// A whole message. More may wait.
-    Full,
-}
 
 /// A session with a lender, whose leases are carried to.
 pub(super) struct CarriedLender {
@@ -73,11 +63,8 @@ impl CarriedLender {
             }
             self.next = (self.next + 1) % self.leases.len();
             let (lease, route) = &self.leases[self.next];
-            outcome = outcome.max(match connection.take(worker, *lease, route, now) {
-                0 => CarryOutcome::Nothing,
-                BATCH_PAGES_MAX => CarryOutcome::Full,
-                _ => CarryOutcome::Some,
-            });
+            let pages = connection.take(worker, *lease, route, now);
+            outcome = outcome.max(CarryOutcome::of_pages(pages));
         }
         outcome
     }

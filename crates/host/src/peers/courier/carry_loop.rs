@@ -10,15 +10,10 @@ use rustix::io::Errno;
 use sublet_lend::ids::PeerId;
 use sublet_store::{LEASES_MAX, LeaseSlot, Worker};
 
-use super::carried_lender::{CarriedLender, CarryOutcome, lose_outbound};
+use super::carried_lender::{CarriedLender, lose_outbound};
 use super::courier_figures::CourierCounters;
+use super::gather_pace::{CarryOutcome, GatherPace};
 use crate::peers::lease_routes::LeaseRoutes;
-
-/// How long pages may wait for others, so that a message has many.
-const GATHER_TIME: Duration = Duration::from_micros(200);
-
-/// How long the courier sleeps at most when no page came lately. It doubles its pauses up to there.
-const IDLE_PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// How long the courier sleeps when there is no lease.
 const LEASELESS_PAUSE: Duration = Duration::from_millis(50);
@@ -34,7 +29,7 @@ pub(super) struct CarryLoop {
     version: Option<u64>,
     /// The lenders of leases that had a route once and have none now. Pages that still wait for them are lost.
     ended: [Option<PeerId>; LEASES_MAX],
-    pause: Duration,
+    pace: GatherPace,
     looks_at: Instant,
 }
 
@@ -54,7 +49,7 @@ impl CarryLoop {
             lenders: Vec::new(),
             version: None,
             ended: [None; LEASES_MAX],
-            pause: GATHER_TIME,
+            pace: GatherPace::default(),
             looks_at: Instant::now(),
         }
     }
@@ -122,12 +117,7 @@ impl CarryLoop {
         let outcomes = outcomes.map(|lender| lender.carry(worker, counters, now));
         let outcome = outcomes.max().unwrap_or(CarryOutcome::Nothing);
         self.lose_of_ended();
-        self.pause = match outcome {
-            CarryOutcome::Full => Duration::ZERO,
-            CarryOutcome::Some => GATHER_TIME,
-            CarryOutcome::Nothing => (self.pause * 2).clamp(GATHER_TIME, IDLE_PAUSE_MAX),
-        };
-        self.looks_at = now + self.pause;
+        self.looks_at = now + self.pace.after(outcome);
     }
 
     /// Settles pages that wait for leases that have ended.

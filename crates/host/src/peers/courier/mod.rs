@@ -3,6 +3,7 @@
 mod carried_lender;
 mod carry_loop;
 mod courier_figures;
+mod gather_pace;
 mod start;
 mod write_connection;
 mod write_message;
