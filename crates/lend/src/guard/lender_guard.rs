@@ -134,6 +134,15 @@ impl LenderGuard {
         }
     }
 
+    /// Returns how long a request may take that counts as a ping. While a relative guard is shut, that is the time that
+    /// would open it, half a miss, so that the ping costs little.
+    pub fn probe_limit(&self) -> Duration {
+        match self.rule {
+            GuardRule::Relative => self.time_limit().min(self.backing() * OPEN_PERCENT / 100),
+            GuardRule::Puma(_) => self.time_limit(),
+        }
+    }
+
     /// Returns how often the lender is to be pinged now, or `None` if pings do not count.
     pub fn ping_interval(&self) -> Option<Duration> {
         match (&self.rule, self.state) {
@@ -269,7 +278,7 @@ mod tests {
     fn pings_that_are_given_up_never_open_a_guard() {
         let mut guard = shut(us(300));
         for n in 0..1000 {
-            let limit = guard.backing() / 2;
+            let limit = guard.probe_limit();
             assert_eq!(guard.ping_timed_out(limit), None, "{n}");
             let took = if n % 50 == 0 { us(15_000) } else { us(200) };
             assert_eq!(guard.missed(took), None, "{n}");
@@ -311,6 +320,14 @@ mod tests {
         assert_eq!(guard(us(25), us(100)).time_limit(), us(200));
         assert_eq!(guard(us(50), us(100)).time_limit(), us(200));
         assert_eq!(guard(us(51), us(100)).time_limit(), us(204));
+    }
+
+    #[test]
+    fn a_ping_is_given_up_after_half_a_miss_under_the_relative_rule_alone() {
+        assert_eq!(shut(us(1000)).probe_limit(), us(500));
+        assert_eq!(shut(us(100)).probe_limit(), us(50));
+        let puma = LenderGuard::new(GuardPolicy::Puma, us(25), us(100));
+        assert_eq!(puma.probe_limit(), PUMA_TIME_LIMIT);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A lender as its borrower sees it: the guard says whether it is asked. It is what the daemon's page fetcher does, in
-//! virtual time.
+//! A lender as its borrower sees it: the guard says whether it is asked. Like the daemon's page fetcher, a guest pings a
+//! lender by reads of its pages, and by nothing else.
 
 use std::time::Duration;
 
@@ -27,8 +27,6 @@ pub(super) struct AskedLender {
     choice: GuardChoice,
     guard: LenderGuard,
     probed_at: Option<VirtualInstant>,
-    /// When the next ping is due, if pings decide.
-    pings_at: VirtualInstant,
 }
 
 impl AskedLender {
@@ -46,50 +44,34 @@ impl AskedLender {
             choice,
             guard: LenderGuard::new(policy, ping.into(), miss.into()),
             probed_at: None,
-            pings_at: VirtualInstant::START,
         }
     }
 
-    /// Sends the pings that are due under PUMA's rule.
-    pub(super) fn ping_until(&mut self, now: VirtualInstant, ping: VirtualDuration) {
-        let Some(interval) = self.guard.ping_interval() else {
-            return;
-        };
-        while self.choice == GuardChoice::Puma && self.pings_at <= now {
-            self.guard.pinged(ping.into());
-            self.pings_at += VirtualDuration::from(interval);
-        }
-    }
-
-    /// How the lender may be asked now. `None` if it is too slow. While our guard is shut, one read each ping interval
-    /// tells whether the lender is quick again.
+    /// How the lender may be asked now. `None` if it is too slow. If pings count, one read each ping interval is a ping,
+    /// whether the guard is open or shut.
     pub(super) fn decide(&mut self, now: VirtualInstant) -> Option<AskDecision> {
-        let limit: VirtualDuration = self.guard.time_limit().into();
-        let fetch = |time_limit| AskDecision {
-            purpose: AskPurpose::Fetch,
-            time_limit,
-        };
-        match (self.choice, self.guard.state()) {
-            (GuardChoice::None, _) => Some(fetch(VirtualInstant::NEVER.since(now))),
-            (_, GuardState::Open) => Some(fetch(limit)),
-            (GuardChoice::Puma, GuardState::Shut) => None,
-            (GuardChoice::Relative, GuardState::Shut) => {
-                let interval = self.guard.ping_interval()?.into();
-                if self.probed_at.is_some_and(|at| now < at + interval) {
-                    return None;
-                }
-                self.probed_at = Some(now);
-                Some(AskDecision {
-                    purpose: AskPurpose::Probe,
-                    time_limit: limit.min((self.guard.backing() / 2).into()),
-                })
-            }
+        if self.choice == GuardChoice::None {
+            return Some(AskDecision {
+                purpose: AskPurpose::Fetch,
+                time_limit: VirtualInstant::NEVER.since(now),
+            });
         }
+        if self.is_ping_due(now) {
+            self.probed_at = Some(now);
+            return Some(AskDecision {
+                purpose: AskPurpose::Probe,
+                time_limit: self.guard.probe_limit().into(),
+            });
+        }
+        (self.guard.state() == GuardState::Open).then(|| AskDecision {
+            purpose: AskPurpose::Fetch,
+            time_limit: self.guard.time_limit().into(),
+        })
     }
 
-    /// Returns whether pages are sent. PUMA sends none while its guard is shut.
-    pub(super) fn takes_pages(&self) -> bool {
-        self.choice != GuardChoice::Puma || self.guard.state() == GuardState::Open
+    fn is_ping_due(&self, now: VirtualInstant) -> bool {
+        let interval = self.guard.ping_interval().map(VirtualDuration::from);
+        interval.is_some_and(|interval| self.probed_at.is_none_or(|at| now >= at + interval))
     }
 
     /// Records an answer, or a request that was given up after `took`.

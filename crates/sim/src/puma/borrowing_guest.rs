@@ -197,10 +197,9 @@ impl BorrowingGuest {
         self.disk.write(now, end, 1)
     }
 
-    /// Does what others do meanwhile: the carrier of pages, the pings, and the writer of dirty pages.
+    /// Does what others do meanwhile: the carrier of pages and the writer of dirty pages.
     fn keep_up(&mut self, now: VirtualInstant) -> VirtualInstant {
         if let Some(far) = &mut self.far {
-            far.asked.ping_until(now, far.link.ping());
             far.store.carry(&mut far.link, now);
         }
         if self.cache.dirty_share() > BACKGROUND_SHARE && self.writes_until <= now {
@@ -365,7 +364,7 @@ impl FarSide {
         costs: PageCosts,
     ) -> VirtualDuration {
         let is_filtered = self.filter == SequentialFilter::On && pattern == ReadPattern::Sequential;
-        if is_filtered || !self.asked.takes_pages() {
+        if is_filtered {
             return VirtualDuration::default();
         }
         let stays = self.strategy == CachingStrategy::NonInclusive && self.store.has(page, now);

@@ -120,9 +120,10 @@ fn only_a_guard_that_knows_the_disk_protects_every_guest() {
         slow_disk(Protection::OURS) > 1.5,
         "2 ms spare a slow disk much"
     );
+    let puma = slow_disk(Protection::PUMA);
     assert!(
-        slow_disk(Protection::PUMA) < 1.05,
-        "and PUMA's guard is shut"
+        puma < 1.1,
+        "PUMA's guard is shut, and its pings alone bring pages: {puma}"
     );
 }
 

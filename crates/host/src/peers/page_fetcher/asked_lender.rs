@@ -77,25 +77,24 @@ impl AskedLender {
 
     /// How the lender may be asked now. `None` if it is too slow.
     ///
-    /// While the guard is shut, one read each ping interval tells whether the lender is quick again. It is given up
-    /// after the time that would open the guard, half a miss, so that it costs little.
+    /// If pings count, one read each ping interval is a ping, whether the guard is open or shut.
     pub(super) fn decide(&mut self, now: Instant) -> Option<AskDecision> {
-        let time_limit = self.guard.time_limit();
-        if self.guard.state() == GuardState::Open {
+        if self.is_ping_due(now) {
+            self.probed_at = Some(now);
             return Some(AskDecision {
-                purpose: ReadPurpose::Fetch,
-                time_limit,
+                purpose: ReadPurpose::Probe,
+                time_limit: self.guard.probe_limit(),
             });
         }
-        let interval = self.guard.ping_interval()?;
-        if self.probed_at.is_some_and(|at| now < at + interval) {
-            return None;
-        }
-        self.probed_at = Some(now);
-        Some(AskDecision {
-            purpose: ReadPurpose::Probe,
-            time_limit: time_limit.min(self.guard.backing() / 2),
+        (self.guard.state() == GuardState::Open).then(|| AskDecision {
+            purpose: ReadPurpose::Fetch,
+            time_limit: self.guard.time_limit(),
         })
+    }
+
+    fn is_ping_due(&self, now: Instant) -> bool {
+        let interval = self.guard.ping_interval();
+        interval.is_some_and(|interval| self.probed_at.is_none_or(|at| now >= at + interval))
     }
 
     /// The connection. It is opened if there is none. `None` if that failed, or failed a moment ago.
@@ -113,5 +112,113 @@ impl AskedLender {
     pub(super) fn disconnect(&mut self, now: Instant) {
         self.connection = None;
         self.connects_at = Some(now + RECONNECT_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sublet_lend::guard::GuardPolicy;
+    use sublet_lend::ids::PeerId;
+
+    use super::*;
+    use crate::peers::tests::session_with;
+
+    const READ_EVERY: Duration = Duration::from_millis(10);
+
+    /// How the lender answers.
+    #[derive(Clone, Copy)]
+    enum ReadEnd {
+        Answered(Duration),
+        Never,
+    }
+
+    struct Asking {
+        lender: AskedLender,
+        now: Instant,
+    }
+
+    impl Asking {
+        fn new(policy: GuardPolicy) -> Asking {
+            let (ping, miss) = (Duration::from_micros(25), Duration::from_millis(1));
+            let guard = LenderGuard::new(policy, ping, miss);
+            let tally = FetchLedger::default().open(PeerId(0), &"disk".into());
+            Asking {
+                lender: AskedLender::new(session_with(PeerId(0)), guard, tally),
+                now: Instant::now(),
+            }
+        }
+
+        /// Reads for so many seconds. Returns the states that the guard had.
+        fn read_for(&mut self, secs: u64, end: ReadEnd) -> Vec<GuardState> {
+            let until = self.now + Duration::from_secs(secs);
+            let mut states = vec![self.lender.guard.state()];
+            while self.now < until {
+                if let Some(how) = self.lender.decide(self.now) {
+                    self.end_read(how, end);
+                }
+                self.now += READ_EVERY;
+                let state = self.lender.guard.state();
+                if states.last() != Some(&state) {
+                    states.push(state);
+                }
+            }
+            states
+        }
+
+        fn end_read(&mut self, how: AskDecision, end: ReadEnd) {
+            let (guard, limit) = (&mut self.lender.guard, how.time_limit);
+            let in_time = match end {
+                ReadEnd::Answered(took) => Some(took).filter(|took| *took < limit),
+                ReadEnd::Never => None,
+            };
+            self.now += in_time.unwrap_or(limit);
+            match (in_time, how.purpose) {
+                (Some(took), ReadPurpose::Fetch) => guard.answered(took),
+                (Some(took), ReadPurpose::Probe) => guard.pinged(took),
+                (None, ReadPurpose::Fetch) => guard.timed_out(limit),
+                (None, ReadPurpose::Probe) => guard.ping_timed_out(limit),
+            };
+        }
+    }
+
+    const QUICK: ReadEnd = ReadEnd::Answered(Duration::from_micros(25));
+    const SLOW: ReadEnd = ReadEnd::Answered(Duration::from_millis(50));
+
+    #[test]
+    fn reads_shut_either_guard_and_open_it_again() {
+        use GuardState::{Open, Shut};
+        for policy in [GuardPolicy::Relative, GuardPolicy::Puma] {
+            let mut asking = Asking::new(policy);
+            assert_eq!(asking.read_for(600, QUICK), [Open], "{policy:?}");
+            assert_eq!(asking.read_for(30, SLOW), [Open, Shut], "{policy:?}");
+            assert_eq!(asking.read_for(1200, QUICK), [Shut, Open], "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn a_lender_that_never_answers_shuts_either_guard_and_never_opens_it() {
+        use GuardState::{Open, Shut};
+        for policy in [GuardPolicy::Relative, GuardPolicy::Puma] {
+            let mut asking = Asking::new(policy);
+            assert_eq!(
+                asking.read_for(600, ReadEnd::Never),
+                [Open, Shut],
+                "{policy:?}"
+            );
+            assert_eq!(asking.read_for(600, ReadEnd::Never), [Shut], "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn a_quick_lender_is_pinged_by_one_read_each_interval_under_puma_alone() {
+        for (policy, pings) in [(GuardPolicy::Relative, 0), (GuardPolicy::Puma, 10)] {
+            let mut asking = Asking::new(policy);
+            let decisions = (0..1000).filter_map(|_| {
+                asking.now += Duration::from_millis(1);
+                asking.lender.decide(asking.now)
+            });
+            let probes = decisions.filter(|how| how.purpose == ReadPurpose::Probe);
+            assert_eq!(probes.count(), pings, "{policy:?}");
+        }
     }
 }

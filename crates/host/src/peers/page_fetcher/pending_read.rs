@@ -29,7 +29,7 @@ pub(super) struct PendingRead {
 pub(super) enum ReadPurpose {
     /// It is quick enough.
     Fetch,
-    /// It was too slow, and this read tells whether it still is.
+    /// The read is a ping, too. While the guard is shut, it tells whether the lender is quick again.
     Probe,
 }
 
