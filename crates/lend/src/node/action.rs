@@ -117,7 +117,8 @@ pub enum LendingAction {
         /// The indices.
         ranges: IndexRanges,
     },
-    /// Neither read nor write the leases of a lender for now: the connection is lost.
+    /// Neither read nor write the leases of a lender for now: the connection is lost. `CloseSession` comes before it.
+    /// Only a host without sessions, such as a model, has to act on this one.
     SuspendLeases {
         /// The lender.
         peer: PeerId,

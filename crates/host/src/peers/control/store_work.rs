@@ -121,7 +121,16 @@ impl StoreWork {
                 reason,
                 ..
             } => self.choose_returns(peer, blocks, reason),
-            _ => Vec::new(),
+            // Its session was closed, which suspends its leases.
+            LendingAction::SuspendLeases { .. } => Vec::new(),
+            LendingAction::Connect { .. }
+            | LendingAction::Send { .. }
+            | LendingAction::Close { .. }
+            | LendingAction::OpenSession { .. }
+            | LendingAction::CloseSession { .. }
+            | LendingAction::Log(_)
+            | LendingAction::LogStranger { .. }
+            | LendingAction::Left => Vec::new(),
         }
     }
 
