@@ -1,5 +1,6 @@
 //! Pages that other hosts keep, as a frontend's thread gets them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use sublet_store::AwayTicket;
@@ -19,12 +20,15 @@ pub trait FetchFarPages {
 /// Makes a fetcher for each thread.
 pub type FarPagesFactory = Arc<dyn Fn() -> Box<dyn FetchFarPages> + Send + Sync>;
 
-/// Gets of one thread that wait for lenders. It is used again and again, so that no get allocates one.
+/// Gets of one thread that wait for lenders, at most those of one batch. It is used again and again, so that no get
+/// allocates one.
 pub(crate) struct FarGets {
     source: Box<dyn FetchFarPages>,
     /// The gets' numbers in their batch.
     numbers: Vec<usize>,
     tickets: Vec<AwayTicket>,
+    /// The gets that were fetched last. Those before were taken, and those behind wait.
+    fetched: Range<usize>,
 }
 
 impl FarGets {
@@ -34,6 +38,7 @@ impl FarGets {
             source,
             numbers: Vec::with_capacity(FAR_PAGES_MAX),
             tickets: Vec::with_capacity(FAR_PAGES_MAX),
+            fetched: 0..0,
         }
     }
 
@@ -41,31 +46,31 @@ impl FarGets {
     pub(crate) fn clear(&mut self) {
         self.numbers.clear();
         self.tickets.clear();
+        self.fetched = 0..0;
     }
 
-    /// Returns whether no get waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tickets.is_empty()
+    /// Adds a get.
+    pub(crate) fn push(&mut self, number: usize, ticket: AwayTicket) {
+        self.numbers.push(number);
+        self.tickets.push(ticket);
     }
 
-    /// Adds a get, unless there are as many as are fetched at once. Returns whether it was added.
-    pub(crate) fn push(&mut self, number: usize, ticket: AwayTicket) -> bool {
-        let has_room = self.tickets.len() < FAR_PAGES_MAX;
-        if has_room {
-            self.numbers.push(number);
-            self.tickets.push(ticket);
-        }
-        has_room
+    /// Returns whether there are gets that were not fetched yet.
+    pub(crate) fn are_waiting(&self) -> bool {
+        self.fetched.end < self.tickets.len()
     }
 
-    /// Fetches the pages of all gets.
-    pub(crate) fn fetch(&mut self) {
-        self.source.fetch(&self.tickets);
+    /// Fetches the pages of the next gets, as many as are fetched at once.
+    pub(crate) fn fetch_some(&mut self) {
+        let begin = self.fetched.end;
+        self.fetched = begin..self.tickets.len().min(begin + FAR_PAGES_MAX);
+        self.source.fetch(&self.tickets[self.fetched.clone()]);
     }
 
-    /// Gives each get's number, its ticket, and its page if that came.
+    /// Gives the number of each get that was fetched last, its ticket, and its page if that came.
     pub(crate) fn take(&mut self, mut visit: impl FnMut(usize, &AwayTicket, Option<&[u8]>)) {
-        let (numbers, tickets) = (&self.numbers, &self.tickets);
+        let numbers = &self.numbers[self.fetched.clone()];
+        let tickets = &self.tickets[self.fetched.clone()];
         self.source
             .take(&mut |n, page| visit(numbers[n], &tickets[n], page));
     }

@@ -138,33 +138,33 @@ impl PageOperations for Tenancy {
         let (worker, tenant, now) = self.worker_tenant_now();
         let mut far = self.far_gets();
         far.iter_mut().for_each(|far| far.clear());
-        let mut given_up = Vec::new();
+        let mut unfetched = Vec::new();
         worker.get_pages(tenant, keys, now, &mut visit, |n, got| {
-            let StoreGet::Away(ticket) = got else {
-                return on_outcome(n, outcome_of_get(got));
-            };
-            let waits = far.as_mut().is_some_and(|far| far.push(n, ticket));
-            if !waits {
-                given_up.push((n, ticket));
+            match (got, &mut far) {
+                (StoreGet::Away(ticket), Some(far)) => far.push(n, ticket),
+                (StoreGet::Away(ticket), None) => unfetched.push((n, ticket)),
+                (got, _) => on_outcome(n, outcome_of_get(got)),
             }
         });
-        // Nobody waits for these, so they count as gone from now on.
-        for (n, ticket) in given_up {
+        // This thread asks no lender, so they count as gone from now on.
+        for (n, ticket) in unfetched {
             let got = worker.gone(tenant, keys[n], &ticket, now, |page| visit(n, page));
             on_outcome(n, outcome_of_get(got));
         }
-        let Some(far) = far.as_mut().filter(|far| !far.is_empty()) else {
+        let Some(far) = &mut far else {
             return;
         };
-        worker.wait_unpinned(|| far.fetch());
-        far.take(|n, ticket, page| {
-            let visit = |page: &[u8]| visit(n, page);
-            let got = match page {
-                Some(page) => worker.arrived(tenant, keys[n], ticket, page, now, visit),
-                None => worker.gone(tenant, keys[n], ticket, now, visit),
-            };
-            on_outcome(n, outcome_of_get(got));
-        });
+        while far.are_waiting() {
+            worker.wait_unpinned(|| far.fetch_some());
+            far.take(|n, ticket, page| {
+                let visit = |page: &[u8]| visit(n, page);
+                let got = match page {
+                    Some(page) => worker.arrived(tenant, keys[n], ticket, page, now, visit),
+                    None => worker.gone(tenant, keys[n], ticket, now, visit),
+                };
+                on_outcome(n, outcome_of_get(got));
+            });
+        }
     }
 
     fn flush_page(&self, key: Key) {

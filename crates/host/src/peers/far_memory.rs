@@ -3,13 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sublet_frontends::far_pages::{FarPagesFactory, FetchFarPages};
+use sublet_frontends::far_pages::{FAR_PAGES_MAX, FarPagesFactory, FetchFarPages};
 use sublet_lend::guard::{GuardPolicy, RING_MISS};
 use sublet_store::AwayTicket;
 
 use super::lease_routes::LeaseRoutes;
-use super::page_fetcher::{FetchId, FetchLedger, FetchOutcome, FetcherSettings, PageFetcher};
+use super::page_fetcher::{
+    FETCH_PAGES_MAX, FetchId, FetchLedger, FetchOutcome, FetcherSettings, PageFetcher,
+};
 use super::policy_wish::PolicyWish;
+
+/// What rings fetch at once is one batch of the fetcher.
+const _: () = assert!(FAR_PAGES_MAX == FETCH_PAGES_MAX);
 
 /// Memory of lenders: the routes to its pages, and what was fetched of it. A host that does not borrow has none.
 #[derive(Clone, Debug)]
@@ -83,7 +88,7 @@ impl FetchFarPages for RingFetches {
 
     fn take(&mut self, visit: &mut dyn FnMut(usize, Option<&[u8]>)) {
         let batch = self.batch.take();
-        let batch = batch.expect("the fetch before took the only place");
+        let batch = batch.expect("a thread of rings has one batch at a time");
         self.fetcher.take(batch, |n, outcome| match outcome {
             FetchOutcome::Page(page) => visit(n, Some(page)),
             // A ring has no backing. It may not see the page later, when the lender is quick again.

@@ -2,6 +2,7 @@
 
 mod fair;
 mod fake_pages;
+mod far;
 mod hostile;
 mod real;
 mod speed;
