@@ -59,9 +59,9 @@ impl DiskThread {
             return;
         }
         let mut far = self.acquire_far_run();
-        for page in pages.filter(|page| self.is_at_lender(*page)) {
-            // A page whose ticket cannot be had has just come or gone.
-            if let GetOutcome::Away(ticket) = self.get_page(page, &mut []) {
+        let (worker, tenant, now) = self.tenancy.worker_tenant_now();
+        for page in pages {
+            if let Some(ticket) = worker.away_ticket(tenant, self.key(page), now) {
                 far.push(page, ticket);
             }
         }
@@ -95,17 +95,11 @@ impl DiskThread {
         }
     }
 
-    fn is_at_lender(&self, page: u64) -> bool {
-        let (disk, tenancy) = (&self.disk, &self.tenancy);
-        disk.has_page(tenancy, page) && !disk.has_page_here(tenancy, page)
-    }
-
-    /// Gets a page, and copies as much of it as `into` takes.
+    /// Gets a page, and copies it.
     fn get_page(&self, page: u64, into: &mut [u8]) -> GetOutcome {
         let (worker, tenant, now) = self.tenancy.worker_tenant_now();
         worker.get_page(tenant, self.key(page), now, |bytes| {
-            let len = into.len();
-            into.copy_from_slice(&bytes[..len]);
+            into.copy_from_slice(bytes);
         })
     }
 

@@ -260,6 +260,12 @@ impl<'a> PageAccess<'a> {
         open.is_some_and(|open| open.is_here())
     }
 
+    /// The ticket of a page that a lender has.
+    pub(crate) fn away_ticket(&self, key: PageKey) -> Option<AwayTicket> {
+        let open = self.lock_page(key.pool, key.object, key.index)?;
+        open.away_ticket()
+    }
+
     /// Flushes a page. It succeeds even if there was none. Returns whether the pool exists.
     pub(crate) fn flush_page(&self, key: PageKey) -> bool {
         let open = self.lock_page(key.pool, key.object, key.index);

@@ -5,6 +5,7 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 use super::{Pin, Worker};
 use crate::api::*;
 use crate::arena::{PageKind, UnwrittenPage};
+use crate::lending::AwayTicket;
 use crate::pages::{
     Displacement, FrameSearch, PageAccess, PageMask, PageVerb, PutAttempt, Removal, Shortage,
     SiblingSearch,
@@ -220,6 +221,12 @@ impl Worker {
     /// Returns whether a get would find a page without asking a lender. It does not count as a use.
     pub fn has_page_here(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
         self.with_page_access(tenant, now, |access| access.has_here(key)) == Some(true)
+    }
+
+    /// The ticket to fetch a page by, if a lender has it. It does not count as a use.
+    pub fn away_ticket(&self, tenant: TenantId, key: PageKey, now: Second) -> Option<AwayTicket> {
+        self.with_page_access(tenant, now, |access| access.away_ticket(key))
+            .flatten()
     }
 
     /// Puts a run of an object's pages, which is cheaper than as many single puts.

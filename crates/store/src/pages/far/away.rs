@@ -45,6 +45,18 @@ impl LockedShard<'_> {
         }
     }
 
+    /// The ticket of the page, if a lender has it.
+    pub(in crate::pages) fn away_ticket(&self) -> Option<AwayTicket> {
+        match self.shard.find(&self.pages.frames, self.object, self.key) {
+            Some(Whereabouts::There(frame))
+                if self.is_far_valid(frame) && self.is_at_lender(frame) =>
+            {
+                Some(self.ticket(frame))
+            }
+            _ => None,
+        }
+    }
+
     fn ticket(&self, frame: FarFrame) -> AwayTicket {
         AwayTicket {
             frame,

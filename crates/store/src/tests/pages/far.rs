@@ -368,6 +368,36 @@ fn a_recall_takes_the_blocks_that_it_names() {
     }
 }
 
+/// A ticket can be had of each page that a lender has, and of no other. It counts as no get.
+#[test]
+fn a_ticket_without_a_get_is_that_of_the_get_and_counts_nothing() {
+    const PAGES: u32 = ROOM + 20;
+    for flags in [EPHEMERAL, KEEPING] {
+        let mut fixture = Fixture::new(flags, 4);
+        fixture.fill(PAGES - 1);
+        // One more page is evicted, and it is still in the outbox.
+        assert!(fixture.client.put(1, PAGES - 1, 7).is_stored());
+        let client = &fixture.client;
+        let before = client.figures().tally;
+        let ticket = |index| {
+            let key = client.key(1, index);
+            client.worker.away_ticket(client.tenant, key, NOW)
+        };
+        let tickets: Vec<Option<AwayTicket>> = (0..PAGES + 5).map(ticket).collect();
+        assert_eq!(client.figures().tally, before);
+        assert!(tickets.iter().flatten().count() >= 10);
+        for (index, ticket) in (0..).zip(tickets) {
+            let by_get = match client.begin_get(1, index).0 {
+                GetOutcome::Away(ticket) => Some(ticket),
+                _ => None,
+            };
+            assert_eq!(ticket, by_get, "{index}");
+        }
+        fixture.store().end_lease(LEASE);
+        assert!((0..PAGES).all(|index| ticket(index).is_none()));
+    }
+}
+
 /// Blocks that go back to their lender are named only when nothing leads to them, not even a write that is under way.
 #[test]
 fn a_block_goes_back_when_the_last_write_was_answered() {
@@ -375,7 +405,7 @@ fn a_block_goes_back_when_the_last_write_was_answered() {
     fixture.fill(ROOM);
     fixture.client.put(1, 900, 900);
     assert_eq!(fixture.lender.carry(&fixture.client.worker, LEASE, 9), 1);
-    fixture.store().return_far_blocks(1);
+    assert_eq!(fixture.store().return_blocks_of(LEASE, 1), 1);
     fixture.sweep();
     assert_eq!(fixture.store().take_returned(), []);
     fixture

@@ -134,8 +134,8 @@ impl World {
                 self.store.end_lease(lease);
             }
             94 => {
-                let blocks = self.below(3) as u32;
-                self.store.return_far_blocks(blocks);
+                let (lease, blocks) = (self.lease(), self.below(3) as u32);
+                self.store.return_blocks_of(lease, blocks);
                 self.store.take_returned();
             }
             95 => self.set_something(),
