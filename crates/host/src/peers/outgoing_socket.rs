@@ -1,10 +1,12 @@
-//! A page connection that a borrower opens. Nothing here waits.
+//! A page connection that a borrower opens, and the wait for several of them.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with, sockopt};
 
@@ -13,6 +15,9 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// How long a borrower waits before it connects again to a lender whose connection ended.
 pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long to wait if the kernel cannot.
+const LACK_PAUSE: Duration = Duration::from_millis(1);
 
 /// Begins to connect. The socket takes bytes when it is connected, and never blocks.
 ///
@@ -30,6 +35,27 @@ pub(super) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     sockopt::set_tcp_user_timeout(&socket, SILENCE_MAX.as_millis() as u32)?;
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until one of the sockets is ready, or at most `longest`. It may return sooner.
+///
+/// # Errors
+///
+/// The kernel's poll failed.
+pub(super) fn poll_sockets(
+    sockets: &mut [PollFd<'_>],
+    longest: Option<Duration>,
+) -> io::Result<()> {
+    let longest = longest.and_then(|longest| Timespec::try_from(longest).ok());
+    match poll(sockets, longest.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        // The kernel has no memory for it at this moment.
+        Err(Errno::NOMEM | Errno::AGAIN) => {
+            thread::sleep(LACK_PAUSE);
+            Ok(())
+        }
         Err(error) => Err(error.into()),
     }
 }

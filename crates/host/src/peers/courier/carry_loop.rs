@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 use sublet_lend::ids::PeerId;
 use sublet_store::{LEASES_MAX, LeaseSlot, Worker};
 
@@ -14,6 +13,7 @@ use super::carried_lender::{CarriedLender, lose_outbound};
 use super::courier_figures::CourierCounters;
 use super::gather_pace::{CarryOutcome, GatherPace};
 use crate::peers::lease_routes::LeaseRoutes;
+use crate::peers::outgoing_socket::poll_sockets;
 
 /// How long the courier sleeps when there is no lease.
 const LEASELESS_PAUSE: Duration = Duration::from_millis(50);
@@ -142,9 +142,6 @@ impl CarryLoop {
                 PollFd::from_borrowed_fd(socket, events | PollFlags::ERR)
             })
             .collect();
-        match poll(&mut sockets, Timespec::try_from(longest).ok().as_ref()) {
-            Ok(_) | Err(Errno::INTR | Errno::NOMEM | Errno::AGAIN) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        poll_sockets(&mut sockets, Some(longest))
     }
 }

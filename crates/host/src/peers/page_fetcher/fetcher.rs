@@ -6,8 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 use sublet_lend::guard::{GuardPolicy, LenderGuard};
 use sublet_lend::wire::READS_IN_FLIGHT_MAX;
 use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
@@ -21,6 +20,7 @@ use super::pending_read::{PendingRead, ReadPurpose, ReadState};
 use super::read_connection::{AwaitedReads, ReadConnectionEnd};
 use crate::peers::lease_routes::LeaseRoutes;
 use crate::peers::lender_session::LenderSession;
+use crate::peers::outgoing_socket::poll_sockets;
 use crate::peers::page_ranges::page_ranges;
 
 /// The most batches that are fetched side by side.
@@ -100,7 +100,7 @@ impl PageFetcher {
 
     /// Begins to fetch pages, at most [`FETCH_PAGES_MAX`]. `None` if [`FETCHES_MAX`] batches are fetched already.
     pub fn begin(&mut self, tickets: &[AwayTicket]) -> Option<FetchId> {
-        let tickets = &tickets[..tickets.len().min(FETCH_PAGES_MAX)];
+        debug_assert!(tickets.len() <= FETCH_PAGES_MAX, "one message has room");
         let free = self.batches.iter().position(|batch| !batch.is_used);
         let id = free.unwrap_or(self.batches.len());
         if id == FETCHES_MAX {
@@ -340,18 +340,13 @@ impl PageFetcher {
         // A batch of one lender allocates nothing.
         let others: Vec<PollFd<'_>> = sockets.collect();
         let longest = deadline.saturating_duration_since(Instant::now());
-        let longest = Timespec::try_from(longest).ok();
-        let polled = match others.is_empty() {
-            true => poll(&mut [first], longest.as_ref()),
+        match others.is_empty() {
+            true => poll_sockets(&mut [first], Some(longest)),
             false => {
                 let mut all = others;
                 all.push(first);
-                poll(&mut all, longest.as_ref())
+                poll_sockets(&mut all, Some(longest))
             }
-        };
-        match polled {
-            Ok(_) | Err(Errno::INTR | Errno::NOMEM | Errno::AGAIN) => Ok(()),
-            Err(error) => Err(error.into()),
         }
     }
 }

@@ -154,27 +154,29 @@ impl PageStore {
         if outcome == SendOutcome::Lost && page.sequence > 0 {
             self.far.counts(lease).lost.add(1);
         }
-        if let Some(tenant) = self.tenants.get(page.tenant) {
-            let shards = self.tenant_pages(tenant).shards();
-            let mut shard = shards[usize::from(far.get(frame).shard())].lock();
-            match (far.state(frame), outcome) {
-                (FarState::Outbound, SendOutcome::Taken(tag)) => {
-                    let sequence = page.sequence;
-                    far.set_seal(frame, PageSeal { tag, sequence });
-                    far.set_state(frame, FarState::Away);
-                }
-                (FarState::Outbound, SendOutcome::Lost) => {
-                    let key = far.get(frame).key();
-                    self.remove_far(&mut shard, key);
-                    block.record.lose(LiveAmount::pages(1));
-                    self.vacate_far(tenant, &mut shard, frame);
-                }
-                _ => self.vacate_far(tenant, &mut shard, frame),
+        let Some(tenant) = self.tenants.get(page.tenant) else {
+            debug_assert!(false, "a page on its way has a tenant");
+            return;
+        };
+        let shards = self.tenant_pages(tenant).shards();
+        let mut shard = shards[usize::from(far.get(frame).shard())].lock();
+        match (far.state(frame), outcome) {
+            (FarState::Outbound, SendOutcome::Taken(tag)) => {
+                let sequence = page.sequence;
+                far.set_seal(frame, PageSeal { tag, sequence });
+                far.set_state(frame, FarState::Away);
             }
-            block.in_flight.fetch_sub(1, Ordering::AcqRel);
-            // While the shard is locked, no get reads the page from the outbox.
-            self.far.outbox().release(page.slot, lease);
+            (FarState::Outbound, SendOutcome::Lost) => {
+                let key = far.get(frame).key();
+                self.remove_far(&mut shard, key);
+                block.record.lose(LiveAmount::pages(1));
+                self.vacate_far(tenant, &mut shard, frame);
+            }
+            _ => self.vacate_far(tenant, &mut shard, frame),
         }
+        block.in_flight.fetch_sub(1, Ordering::AcqRel);
+        // While the shard is locked, no get reads the page from the outbox.
+        self.far.outbox().release(page.slot, lease);
     }
 
     fn remove_far(&self, shard: &mut Shard, key: StoredKey) {
