@@ -106,23 +106,8 @@ pub struct LeaseFigures {
     pub ready: u32,
     /// Pages in the outbox for this lease.
     pub outbound: u32,
-    /// What became of its pages since it was opened.
-    pub tally: LeaseTally,
-}
-
-/// What became of a lease's pages since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeaseTally {
-    /// Pages taken out of the outbox to be sent.
+    /// Pages taken out of the outbox to be sent, since the lease was opened.
     pub sent: u64,
-    /// Of these, pages that the lender did not take, or of which that cannot be known.
-    pub lost: u64,
-    /// Gets whose page came back from the lender.
-    pub fetched: u64,
-    /// Of these, gets that were hits. In the others the page had changed meanwhile.
-    pub hits: u64,
-    /// Gets whose page the lender did not have any more, or that came too late or with a wrong seal.
-    pub gone: u64,
 }
 
 /// Why blocks of a lease could not be added.

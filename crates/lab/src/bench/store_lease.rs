@@ -234,7 +234,7 @@ impl LeaseBench {
     }
 
     fn sent_so_far(&self) -> u64 {
-        self.store.lease_figures(LEASE).tally.sent
+        self.store.lease_figures(LEASE).sent
     }
 
     /// The first keys of this turn.

@@ -58,11 +58,6 @@ impl Store {
         self.pages.recall(lease, indices);
     }
 
-    /// Chooses this many blocks that go back to their lenders, those that are missed least first.
-    pub fn return_far_blocks(&self, blocks: u32) {
-        self.pages.return_far_blocks(blocks);
-    }
-
     /// Chooses this many blocks of one lease that go back to its lender. Returns how many were chosen.
     pub fn return_blocks_of(&self, lease: LeaseSlot, blocks: u32) -> u32 {
         self.pages.return_blocks_of(lease, blocks)

@@ -92,12 +92,9 @@ impl LockedShard<'_> {
         page: &[u8],
         visit: impl FnOnce(&[u8]),
     ) -> GetOutcome {
-        let counts = self.pages.far.counts(ticket.address.lease);
-        counts.fetched.add(1);
         let Some(frame) = self.still_away(ticket) else {
             return self.get_again(visit);
         };
-        counts.hits.add(1);
         visit(page);
         self.count_far_hit(frame);
         let facts = self.pages.frames.far().get(frame);
@@ -117,7 +114,6 @@ impl LockedShard<'_> {
         ticket: &AwayTicket,
         visit: impl FnOnce(&[u8]),
     ) -> GetOutcome {
-        self.pages.far.counts(ticket.address.lease).gone.add(1);
         match self.still_away(ticket) {
             None => self.get_again(visit),
             Some(_) => {

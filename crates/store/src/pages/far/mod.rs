@@ -12,18 +12,17 @@
 
 mod away;
 mod blocks;
-mod lease_counts;
 mod outbox;
 mod sweep;
 mod tenant_far;
 mod transfer;
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 
-use crate::lending::LeaseSlot;
+use crate::lending::{LEASES_MAX, LeaseSlot};
 use crate::settings::PageSettings;
 use blocks::FarBlocks;
-use lease_counts::LeaseCounts;
 use outbox::Outbox;
 pub(super) use tenant_far::TenantFar;
 
@@ -32,8 +31,8 @@ pub(super) struct FarMemory {
     blocks: FarBlocks,
     /// Made with the first lease.
     outbox: OnceLock<Outbox>,
-    /// What became of each lease's pages.
-    counts: Box<[LeaseCounts]>,
+    /// Pages of each lease that were taken out of the outbox to be sent, since it was opened.
+    sent: Box<[AtomicU64]>,
     outbox_pages: u16,
     page_bytes: usize,
 }
@@ -44,7 +43,7 @@ impl FarMemory {
         FarMemory {
             blocks: FarBlocks::new(settings.far_blocks, block_bits),
             outbox: OnceLock::new(),
-            counts: LeaseCounts::of_all(),
+            sent: (0..LEASES_MAX).map(|_| AtomicU64::new(0)).collect(),
             outbox_pages: settings.outbox_pages,
             page_bytes: settings.page_bytes,
         }
@@ -61,9 +60,9 @@ impl FarMemory {
         TenantFar::new(&self.blocks)
     }
 
-    /// The counters of a lease that has, or had, blocks.
-    fn counts(&self, lease: LeaseSlot) -> &LeaseCounts {
-        &self.counts[usize::from(lease.0)]
+    /// The pages that were sent of a lease that has, or had, blocks.
+    fn sent(&self, lease: LeaseSlot) -> &AtomicU64 {
+        &self.sent[usize::from(lease.0)]
     }
 
     fn outbox(&self) -> &Outbox {

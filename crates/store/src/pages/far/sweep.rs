@@ -50,7 +50,7 @@ impl PageStore {
         let is_new = self.far.blocks.figures(lease).blocks == 0;
         self.far.blocks.add(lease, distance, indices)?;
         if is_new {
-            self.far.counts(lease).reset();
+            self.far.sent(lease).store(0, Ordering::Relaxed);
         }
         self.charge_far_overhead();
         self.far.outbox().prepare(lease);
@@ -95,21 +95,6 @@ impl PageStore {
         drop_used();
     }
 
-    /// Chooses blocks that go back to their lenders: ready ones first, then the oldest of the tenants that have most.
-    /// They are in [`take_returned`](PageStore::take_returned) when nothing leads to them any more.
-    pub(crate) fn return_far_blocks(&self, blocks: u32) {
-        let far = &self.far.blocks;
-        let ready = far.withdraw_ready(blocks, |_, _| true);
-        let mut left = blocks - ready.len() as u32;
-        ready
-            .iter()
-            .for_each(|block| self.vacate_far_block(*block, BlockFate::Returned));
-        let any = |_: &Tenant| true;
-        while left > 0 && self.drop_oldest_far_block(BlockFate::Returned, any) {
-            left -= 1;
-        }
-    }
-
     /// Chooses blocks of one lease that go back to its lender: ready ones first, then those that were taken first.
     /// Returns how many were chosen.
     pub(crate) fn return_blocks_of(&self, lease: LeaseSlot, blocks: u32) -> u32 {
@@ -139,7 +124,7 @@ impl PageStore {
     pub(crate) fn lease_figures(&self, lease: LeaseSlot) -> LeaseFigures {
         LeaseFigures {
             outbound: self.far.outbox().used(lease),
-            tally: self.far.counts(lease).tally(),
+            sent: self.far.sent(lease).load(Ordering::Relaxed),
             ..self.far.blocks.figures(lease)
         }
     }

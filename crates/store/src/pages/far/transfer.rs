@@ -142,7 +142,8 @@ impl PageStore {
                 }
             }
         }
-        self.far.counts(lease).sent.add(taken as u64);
+        let sent = self.far.sent(lease);
+        sent.fetch_add(taken as u64, Ordering::Relaxed);
         taken
     }
 
@@ -151,9 +152,6 @@ impl PageStore {
         let far = self.frames.far();
         let (frame, lease) = (page.frame, page.address.lease);
         let block = self.far.blocks.of(frame);
-        if outcome == SendOutcome::Lost && page.sequence > 0 {
-            self.far.counts(lease).lost.add(1);
-        }
         let Some(tenant) = self.tenants.get(page.tenant) else {
             debug_assert!(false, "a page on its way has a tenant");
             return;
