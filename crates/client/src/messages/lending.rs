@@ -41,6 +41,8 @@ pub struct LendStatus {
     pub refused: BTreeMap<String, u64>,
     /// Connections of nodes that no member is.
     pub strangers: u64,
+    /// Events of lending that were dropped because too many waited.
+    pub events_dropped: u64,
     /// Connections for pages that were refused.
     pub page_connections_refused: u64,
     /// Connections for pages that ended because the borrower broke the protocol.

@@ -58,6 +58,7 @@ pub(crate) fn lend_status(
         certificates: certificates(lending, time),
         refused: refusals.causes().map(counted).collect(),
         strangers: status.strangers,
+        events_dropped: status.events_dropped,
         page_connections_refused: server.connections_refused,
         page_connections_broken: server.connections_broken,
         peers: peers.all(&status.peers),

@@ -37,7 +37,6 @@ impl LendingNode {
         for LenderShare { peer, blocks } in choose_lenders(wish, &candidates) {
             let blocks = BlockCount::saturating(blocks);
             self.borrows.ask(peer, blocks.get());
-            self.links[peer.slot()].counters.asked += u64::from(blocks.get());
             self.send(now, peer, ControlMessage::Borrow(Borrow { blocks }));
         }
     }

@@ -7,9 +7,7 @@ use crate::control::GrantLimit;
 /// What a node and one peer did with each other since the start. Amounts are blocks unless they say otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerCounters {
-    /// What the peer asked for.
-    pub asked_by_peer: u64,
-    /// What it was granted.
+    /// What the peer was granted.
     pub granted: u64,
     /// How often it was granted less than it asked for, by reason.
     pub refusals: BTreeMap<GrantLimit, u64>,
@@ -19,8 +17,6 @@ pub struct PeerCounters {
     pub recalled: u64,
     /// What it did not claim.
     pub unclaimed: u64,
-    /// What it was asked for.
-    pub asked: u64,
     /// What it granted.
     pub borrowed: u64,
     /// How often it granted less than it was asked for, by reason.

@@ -63,7 +63,6 @@ impl LendingNode {
 
     pub(super) fn borrow_asked(&mut self, now: Duration, peer: PeerId, borrow: Borrow) {
         let asked = borrow.blocks.get();
-        self.links[peer.slot()].counters.asked_by_peer += u64::from(asked);
         if self.links[peer.slot()].pending.is_some() {
             return self.refuse(now, peer, Some(GrantLimit::Busy));
         }

@@ -167,7 +167,6 @@ impl LendingNode {
             link: link.state,
             incarnation: link.session.incarnation,
             round_trip: link.session.round_trip,
-            borrow_state: self.borrows.state(peer),
             lent: self.loans.lent_to(peer),
             borrowed: self.borrows.borrowed_of(peer),
             report: link.session.report,

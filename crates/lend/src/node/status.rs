@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::counters::PeerCounters;
 use super::link::LinkState;
-use crate::borrower::BorrowState;
 use crate::control::LendReport;
 use crate::ids::{Incarnation, NodeName};
 
@@ -64,8 +63,6 @@ pub struct PeerStatus {
     pub incarnation: Option<Incarnation>,
     /// The time of a ping to it and back.
     pub round_trip: Option<Duration>,
-    /// The leases of it.
-    pub borrow_state: BorrowState,
     /// What it has borrowed of this node.
     pub lent: u32,
     /// What this node has borrowed of it.

@@ -64,11 +64,6 @@ impl LeaseKey {
         LeaseKey { cipher, secret }
     }
 
-    /// Returns the cipher that the key is for.
-    pub fn cipher(&self) -> Cipher {
-        self.cipher
-    }
-
     /// Seals `page` into `sealed` and returns the tag. The caller never uses a nonce for two pages.
     pub fn seal(&self, nonce: PageNonce, page: &Page, sealed: &mut Page) -> PageTag {
         match &self.secret {

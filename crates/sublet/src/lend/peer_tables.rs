@@ -181,6 +181,7 @@ pub(crate) mod tests {
             }],
             refused: BTreeMap::new(),
             strangers: 0,
+            events_dropped: 0,
             page_connections_refused: 0,
             page_connections_broken: 0,
             peers: vec![peer],

@@ -62,6 +62,12 @@ const LENDING: &[MetricDefinition<LendStatus>] = &[
         |l| Some(l.strangers as f64),
     ),
     counter(
+        "sublet_lending_events_dropped",
+        None,
+        "Events of lending that were dropped because too many waited",
+        |l| Some(l.events_dropped as f64),
+    ),
+    counter(
         "sublet_lending_page_connections_refused",
         None,
         "Connections for pages that were refused",

@@ -109,7 +109,7 @@ impl AdmitConnections for PeerTables {
         })
     }
 
-    fn release(&self, _peer: PeerId, session: SessionId) {
+    fn release(&self, session: SessionId) {
         if let Some(session) = self.sessions.named(session) {
             session.release();
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use sublet_lend::control::Version;
 use sublet_lend::ids::{Incarnation, NodeName, PeerId, SessionId};
 use sublet_lend::wire::{
     AdmissionError, ConnectionKeys, HelloMessage, SessionAdmission, SessionKeys, SessionPeer,
@@ -32,7 +31,6 @@ pub(super) struct OwnRun {
 pub(super) struct SessionFacts {
     pub(super) peer: PeerId,
     pub(super) name: NodeName,
-    pub(super) version: Version,
     pub(super) incarnation: Incarnation,
     pub(super) ours: SessionId,
     pub(super) theirs: SessionId,
@@ -78,34 +76,14 @@ impl PeerSession {
         self.facts.peer
     }
 
-    /// The peer's name.
-    pub fn name(&self) -> &NodeName {
-        &self.facts.name
-    }
-
-    /// What both speak.
-    pub fn version(&self) -> Version {
-        self.facts.version
-    }
-
     /// When the session began, after the clock's start.
     pub fn opened_at(&self) -> Duration {
         self.facts.opened_at
     }
 
-    /// The peer's run.
-    pub fn incarnation(&self) -> Incarnation {
-        self.facts.incarnation
-    }
-
     /// This node's number of the session. The peer's connections name it, and loans are looked up with it.
     pub fn ours(&self) -> SessionId {
         self.facts.ours
-    }
-
-    /// Returns whether the session is over. Its connections are to be closed then.
-    pub fn is_over(&self) -> bool {
-        self.as_lender.is_over()
     }
 
     /// The session for connections by which this node asks the peer for what it has borrowed of it.

@@ -38,7 +38,7 @@ pub trait AdmitConnections: Send + Sync {
     fn admit(&self, hello: &HelloMessage) -> Result<AdmittedConnection, ConnectionRefused>;
 
     /// Counts a connection of a session as closed. The session may have ended before.
-    fn release(&self, peer: PeerId, session: SessionId);
+    fn release(&self, session: SessionId);
 }
 
 /// Finds the block that an index of a lease stands for. Any thread asks, and none may wait long.

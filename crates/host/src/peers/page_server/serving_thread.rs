@@ -297,7 +297,7 @@ impl ServingThread {
         // Closing the socket would end its reports as well.
         let _ = self.poll.registry().deregister(queued.connection.socket());
         if let Some(from) = queued.connection.session() {
-            self.shared.sessions.release(from.peer, from.session);
+            self.shared.sessions.release(from.session);
         }
     }
 }

@@ -85,7 +85,7 @@ impl AdmitConnections for OneSession {
         })
     }
 
-    fn release(&self, _: PeerId, of: SessionId) {
+    fn release(&self, of: SessionId) {
         let (session, admission) = &mut *self.current.lock();
         if *session == of {
             admission.release();

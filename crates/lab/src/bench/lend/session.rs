@@ -95,7 +95,7 @@ impl AdmitConnections for BenchSession {
         })
     }
 
-    fn release(&self, _: PeerId, _: SessionId) {
+    fn release(&self, _: SessionId) {
         self.admission.lock().release();
     }
 }

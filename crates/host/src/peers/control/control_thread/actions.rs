@@ -28,12 +28,12 @@ impl ControlThread {
             LendingAction::OpenSession {
                 peer,
                 connection,
-                version,
                 incarnation,
                 ours,
                 theirs,
                 our_nonce,
                 their_nonce,
+                ..
             } => {
                 let Some(name) = self.member(peer).map(|member| member.name.clone()) else {
                     return;
@@ -43,7 +43,6 @@ impl ControlThread {
                 let facts = address.map(|address| SessionFacts {
                     peer,
                     name,
-                    version,
                     incarnation,
                     ours,
                     theirs,
