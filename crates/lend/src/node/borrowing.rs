@@ -23,11 +23,7 @@ impl LendingNode {
     pub(super) fn ask_lenders(&mut self, now: Duration) {
         let has = self.borrows.borrowed().saturating_add(self.borrows.asked());
         let wish = self.wanted.saturating_sub(has);
-        let goes = matches!(
-            self.phase,
-            LendingPhase::Left | LendingPhase::Leaving { .. }
-        );
-        if wish == 0 || goes || !self.roles.may_ask(now) {
+        if wish == 0 || self.phase.goes() || !self.roles.may_ask(now) {
             return;
         }
         let candidates: Vec<LenderCandidate> = self

@@ -18,12 +18,7 @@ use crate::lender::{FreedBlocks, GrantDecision, GrantInputs, HeldMismatch, decid
 impl LendingNode {
     /// What a peer would be granted now, and why not more.
     fn decide(&self, now: Duration, peer: PeerId, asked: u32) -> GrantDecision {
-        let set_aside = self
-            .links
-            .iter()
-            .filter_map(|link| link.pending)
-            .map(|pending| pending.asked);
-        let set_aside = set_aside.fold(0, u32::saturating_add);
+        let set_aside = self.set_aside();
         let inputs = GrantInputs {
             asked,
             lendable: self.lendable.saturating_sub(set_aside),
@@ -33,6 +28,13 @@ impl LendingNode {
             barred: self.bar(now, peer),
         };
         decide_grant(self.settings.limits, &inputs)
+    }
+
+    /// The blocks that the store sets aside for borrowers now.
+    pub(super) fn set_aside(&self) -> u32 {
+        let pending = self.links.iter().filter_map(|link| link.pending);
+        let blocks = pending.map(|pending| pending.blocks);
+        blocks.fold(0, u32::saturating_add)
     }
 
     /// Why a peer gets nothing at present, whatever there is.
@@ -73,7 +75,7 @@ impl LendingNode {
         let link = &mut self.links[peer.slot()];
         link.pending = Some(PendingLoan {
             session: link.session.ours,
-            asked: blocks,
+            blocks,
             limit,
         });
         self.actions
@@ -109,11 +111,11 @@ impl LendingNode {
             self.free(blocks, FreeReason::NotGranted);
             return self.refuse(now, peer, Some(bar));
         }
-        let wished = blocks.len().min(pending.asked as usize);
+        let wished = blocks.len().min(pending.blocks as usize);
         let mut grant = self.loans.grant(peer, &blocks[..wished]);
         grant.left.extend_from_slice(&blocks[wished..]);
         self.free(grant.left, FreeReason::NotGranted);
-        let is_short = grant.count < pending.asked;
+        let is_short = grant.count < pending.blocks;
         let limit = if is_short {
             Some(GrantLimit::Spare)
         } else {

@@ -115,9 +115,9 @@ pub(super) enum NoticeStage {
 pub(super) struct PendingLoan {
     /// This node's number of the session that asked.
     pub(super) session: SessionId,
-    /// How many it asked for.
-    pub(super) asked: u32,
-    /// Why it gets fewer.
+    /// How many the store sets aside.
+    pub(super) blocks: u32,
+    /// Why the borrower gets fewer than it asked for.
     pub(super) limit: Option<GrantLimit>,
 }
 

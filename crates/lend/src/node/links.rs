@@ -15,6 +15,9 @@ use crate::ids::{ConnectionId, NodeName, PeerId, SessionId, SessionNonce};
 /// How long a peer may take to begin.
 pub(super) const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long a node waits before it calls a peer again that said goodbye.
+const GOODBYE_PAUSE: Duration = Duration::from_secs(5);
+
 /// How long a pair without a common version waits before it tries again.
 const INCOMPATIBLE_FOR: Duration = Duration::from_secs(60);
 
@@ -205,7 +208,7 @@ impl LendingNode {
         let link = &mut self.links[peer.slot()];
         let next = match reason {
             ByeReason::Leaving | ByeReason::Versions | ByeReason::Other => LinkState::Away {
-                retry_at: now + HELLO_WITHIN,
+                retry_at: now + GOODBYE_PAUSE,
             },
             ByeReason::Refused | ByeReason::Misbehaved => LinkState::Shut {
                 cause: ShutCause::SaidBye,

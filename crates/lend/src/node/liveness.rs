@@ -7,7 +7,6 @@ use super::event::LinkLoss;
 use super::link::{Dialer, LinkState, SentPing};
 use super::links::HELLO_WITHIN;
 use super::machine::LendingNode;
-use super::status::LendingPhase;
 use crate::control::{ControlMessage, Ping, Pong};
 use crate::ids::PeerId;
 
@@ -41,10 +40,7 @@ impl LendingNode {
     }
 
     fn dial(&mut self, peer: PeerId) {
-        let goes = matches!(
-            self.phase,
-            LendingPhase::Left | LendingPhase::Leaving { .. }
-        );
+        let goes = self.phase.goes();
         let link = &mut self.links[peer.slot()];
         if link.dialer == Dialer::Us && !goes {
             link.state = LinkState::Connecting;

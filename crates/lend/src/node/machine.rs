@@ -187,15 +187,9 @@ impl LendingNode {
 
     /// What follows from any input: the roles, own loans that are wanted back, and requests to others.
     fn settle(&mut self, now: Duration) {
-        let pending: u32 = self
-            .links
-            .iter()
-            .filter_map(|link| link.pending)
-            .map(|pending| pending.asked)
-            .sum();
         let borrowed = self.borrows.borrowed();
         let inputs = RoleInputs {
-            lent: self.loans.lent().saturating_add(pending),
+            lent: self.loans.lent().saturating_add(self.set_aside()),
             borrowed: borrowed.saturating_add(self.borrows.asked()),
             wanted: self.wanted.saturating_sub(borrowed),
         };

@@ -210,10 +210,7 @@ impl LendingNode {
     }
 
     pub(super) fn leave(&mut self, now: Duration, within: Duration) {
-        if matches!(
-            self.phase,
-            LendingPhase::Left | LendingPhase::Leaving { .. }
-        ) {
+        if self.phase.goes() {
             return;
         }
         self.phase = LendingPhase::Leaving {

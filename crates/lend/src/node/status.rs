@@ -31,6 +31,13 @@ pub enum LendingPhase {
     Left,
 }
 
+impl LendingPhase {
+    /// Returns whether the node parts from all its peers, or has.
+    pub(super) fn goes(self) -> bool {
+        matches!(self, LendingPhase::Leaving { .. } | LendingPhase::Left)
+    }
+}
+
 /// How a node stands. All amounts are blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LendingStatus {
