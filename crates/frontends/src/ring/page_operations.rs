@@ -17,7 +17,7 @@ pub(crate) trait PageOperations {
     type Removal;
 
     /// Runs `work` while all blocks are pinned, so that many page verbs pay for the pin once. `work` must not wait for
-    /// anything.
+    /// anything, except by [`Worker::wait_unpinned`](sublet_store::Worker::wait_unpinned).
     fn pinned<R>(&self, work: impl FnOnce() -> R) -> R;
 
     /// Makes a pool, or joins the shared pool of that name. A persistent pool needs a spill file.

@@ -29,8 +29,8 @@ const TURN_COST_MAX: u32 = 256;
 /// The cost of one piece of a removal.
 const REMOVAL_COST: u32 = TURN_COST_MAX / 4;
 
-/// How long a turn may take, because a get may have to wait for the disk that its page went to. The batch that goes
-/// beyond the limit is still finished.
+/// How long a turn may take, because a get may have to wait for the disk or the lender that its page went to. The batch
+/// that goes beyond the limit is still finished.
 const TURN_TIME_MAX: Duration = Duration::from_millis(4);
 
 /// How many pages a batch has, so that the store can handle them together.

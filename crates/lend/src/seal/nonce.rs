@@ -1,15 +1,17 @@
 //! Nonces: no two writes under one key have the same.
 
-/// Counts the writes of one far frame. The count starts at [`WriteSequence::UNWRITTEN`] when the lease grants the
-/// block. It must live as long as the block's index in the lease: a count that starts anew repeats a nonce.
+/// The number of a write. The borrower counts the writes into each block, whatever their places, with one record of the
+/// block for as long as its lease has it. When another block gets the record, the count goes on, or starts anew after
+/// [`WriteSequence::MAX`]. That block has another index or the key of another lease, so no nonce comes twice. While a
+/// block has its index, its count must not start anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteSequence(pub u32);
 
 impl WriteSequence {
-    /// The sequence of a frame that nothing was written to.
+    /// The count of a block that nothing was ever written to.
     pub const UNWRITTEN: WriteSequence = WriteSequence(0);
 
-    /// The last sequence. The block of a frame that has reached it is dropped.
+    /// The last sequence. A block that has reached it is given back.
     pub const MAX: WriteSequence = WriteSequence(u32::MAX);
 
     /// Returns the sequence of the next write, or `None` after [`WriteSequence::MAX`].
@@ -25,7 +27,7 @@ pub struct PageNonce {
     pub index: u32,
     /// The page's place in the block, in pages.
     pub place: u16,
-    /// The write of the frame that the nonce belongs to.
+    /// The number of the write.
     pub sequence: WriteSequence,
 }
 
