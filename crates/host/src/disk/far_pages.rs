@@ -5,7 +5,7 @@ use std::ops::Range;
 use sublet_store::{AccessPattern, AwayTicket, GetOutcome, PageKey, PageRun};
 
 use super::disk_thread::DiskThread;
-use super::far_run::FarRun;
+use super::far_fetch::FarFetch;
 use super::page_span::{PageSpan, key};
 use crate::peers::page_fetcher::{FETCH_PAGES_MAX, FetchOutcome};
 
@@ -22,7 +22,7 @@ impl DiskThread {
     /// The pages from `first` on that memory has, here or at lenders, as many as are fetched at once. `None` if `first`
     /// is in no memory, or the host borrows nothing. A staged page ends the run: if it did not come from its lender, the
     /// backing would have an older one.
-    pub(super) fn far_run(&self, first: u64, end: u64) -> Option<Range<u64>> {
+    pub(super) fn pages_in_memory(&self, first: u64, end: u64) -> Option<Range<u64>> {
         self.far.as_ref()?;
         let most = end.min(first + FETCH_PAGES_MAX as u64);
         let ends = |page: &u64| !self.disk.has_page(&self.tenancy, *page) || self.is_staged(*page);
@@ -37,8 +37,8 @@ impl DiskThread {
         cover: &PageSpan,
         run: Range<u64>,
         room: &mut [u8],
-    ) -> FarRun {
-        let mut far = self.acquire_far_run();
+    ) -> FarFetch {
+        let mut far = self.acquire_far_fetch();
         for page in run {
             let into = &mut room[cover.page_bytes(page)];
             match self.get_page(page, into) {
@@ -58,7 +58,7 @@ impl DiskThread {
         if self.far.is_none() {
             return;
         }
-        let mut far = self.acquire_far_run();
+        let mut far = self.acquire_far_fetch();
         let (worker, tenant, now) = self.tenancy.worker_tenant_now();
         for page in pages {
             if let Some(ticket) = worker.away_ticket(tenant, self.key(page), now) {
@@ -76,22 +76,22 @@ impl DiskThread {
             worker.put_run(tenant, run, now, |_, frame| frame.write(bytes), |_, _| ());
         };
         self.fetch(&mut far, FetchPurpose::ReadAhead, put).await;
-        self.release_far_run(Some(far));
+        self.release_far_fetch(Some(far));
     }
 
-    fn acquire_far_run(&self) -> FarRun {
+    fn acquire_far_fetch(&self) -> FarFetch {
         let spare = self
             .far
             .as_ref()
-            .and_then(|far| far.runs.borrow_mut().pop());
+            .and_then(|far| far.spare.borrow_mut().pop());
         spare.unwrap_or_default()
     }
 
-    /// Keeps a run for later.
-    pub(super) fn release_far_run(&self, run: Option<FarRun>) {
-        if let Some((far, mut run)) = self.far.as_ref().zip(run) {
-            run.clear();
-            far.runs.borrow_mut().push(run);
+    /// Keeps a list of pages for later.
+    pub(super) fn release_far_fetch(&self, fetch: Option<FarFetch>) {
+        if let Some((far, mut fetch)) = self.far.as_ref().zip(fetch) {
+            fetch.clear();
+            far.spare.borrow_mut().push(fetch);
         }
     }
 
@@ -107,18 +107,18 @@ impl DiskThread {
         key(self.disk.pool, page)
     }
 
-    /// Fetches the pages of a run, and gives each that came to `visit`.
+    /// Fetches pages, and gives each that came to `visit`.
     async fn fetch(
         &self,
-        run: &mut FarRun,
+        fetch: &mut FarFetch,
         purpose: FetchPurpose,
         mut visit: impl FnMut(u64, &[u8]),
     ) {
-        let FarRun {
+        let FarFetch {
             pages,
             tickets,
             missing,
-        } = run;
+        } = fetch;
         let Some(far) = self.far.as_ref().filter(|_| !pages.is_empty()) else {
             return;
         };

@@ -9,7 +9,7 @@ use futures_util::future::poll_fn;
 use rustix::event::PollFlags;
 use sublet_store::AwayTicket;
 
-use super::far_run::FarRun;
+use super::far_fetch::FarFetch;
 use crate::peers::page_fetcher::{FETCHES_MAX, FetchId, FetchOutcome, PageFetcher};
 
 /// What a read of the backing is expected to take, until some were measured.
@@ -21,8 +21,8 @@ pub(super) struct FarReads {
     waiting: RefCell<Vec<(FetchId, Waker)>>,
     /// Tasks that begin when others have their pages.
     queued: RefCell<Vec<Waker>>,
-    /// Runs of pages that no task uses.
-    pub(super) runs: RefCell<Vec<FarRun>>,
+    /// Lists of pages that no task uses.
+    pub(super) spare: RefCell<Vec<FarFetch>>,
 }
 
 impl FarReads {
@@ -32,7 +32,7 @@ impl FarReads {
             fetcher: RefCell::new(fetcher),
             waiting: RefCell::new(Vec::with_capacity(FETCHES_MAX)),
             queued: RefCell::default(),
-            runs: RefCell::default(),
+            spare: RefCell::default(),
         }
     }
 

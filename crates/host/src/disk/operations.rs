@@ -12,7 +12,7 @@ use sublet_types::PAGE_BYTES;
 use super::backed_disk::BackingOperation;
 use super::disk_thread::DiskThread;
 use super::engine::{IoPriority, RetryState};
-use super::far_run::FarRun;
+use super::far_fetch::FarFetch;
 use super::page_span::{PAGE, PageSpan, by_object, key};
 use super::read_tracker::ReadAheadRange;
 use super::reply::DiskReply;
@@ -37,10 +37,10 @@ const ZERO_PAGE: [u8; PAGE] = [0; PAGE];
 /// The most extents in one answer.
 const EXTENTS_MAX: usize = 128;
 
-/// Pages that this host's memory lacks.
+/// Pages of which the first was not copied from this host's memory.
 enum MissingRun {
-    /// Lenders may have them.
-    Far(Range<u64>),
+    /// Memory has them, at lenders or here.
+    Memory(Range<u64>),
     /// The backing has them.
     Backing(Range<u64>),
 }
@@ -102,12 +102,12 @@ impl DiskThread {
             };
             let (backing, far, end) = match next {
                 MissingRun::Backing(run) => (Some(run.clone()), None, run.end),
-                MissingRun::Far(run) => {
+                MissingRun::Memory(run) => {
                     let far = self.read_far(cover, run.clone(), &mut room).await;
                     (None, Some(far), run.end)
                 }
             };
-            let left = far.iter().flat_map(FarRun::missing_runs);
+            let left = far.iter().flat_map(FarFetch::missing_runs);
             for run in backing.into_iter().chain(left) {
                 self.tally.misses.add(run.end - run.start);
                 let position = position + (run.start - cover.pages.start);
@@ -117,7 +117,7 @@ impl DiskThread {
                     return (Err(error), room);
                 }
             }
-            self.release_far_run(far);
+            self.release_far_fetch(far);
             page = end;
         }
         (Ok(()), room)
@@ -173,8 +173,8 @@ impl DiskThread {
         if first == end {
             return Ok(None);
         }
-        if let Some(run) = self.far_run(first, end) {
-            return Ok(Some(MissingRun::Far(run)));
+        if let Some(run) = self.pages_in_memory(first, end) {
+            return Ok(Some(MissingRun::Memory(run)));
         }
         let most = end.min(first + RUN_MAX);
         let next = (first + 1..most).find(|page| self.has_page(*page));

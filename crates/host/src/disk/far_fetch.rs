@@ -6,13 +6,13 @@ use sublet_store::AwayTicket;
 
 /// Pages that are fetched together, and what became of them. It is used again and again, so that no read allocates one.
 #[derive(Default)]
-pub(super) struct FarRun {
+pub(super) struct FarFetch {
     pub(super) pages: Vec<u64>,
     pub(super) tickets: Vec<AwayTicket>,
     pub(super) missing: Vec<u64>,
 }
 
-impl FarRun {
+impl FarFetch {
     /// Runs of pages that did not come.
     pub(super) fn missing_runs(&self) -> impl Iterator<Item = Range<u64>> {
         let neighbours = self.missing.chunk_by(|page, next| page + 1 == *next);
