@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use sublet_lend::ids::{LeaseId, PeerId};
-use sublet_lend::seal::LeaseKey;
-use sublet_store::{LEASES_MAX, LeaseSlot};
+use sublet_lend::seal::{ForgedPage, LeaseKey, PageNonce, PageTag, WriteSequence};
+use sublet_lend::wire::PAGE_BYTES;
+use sublet_store::{AwayTicket, FarAddress, LEASES_MAX, LeaseSlot, SealTag};
 
 use super::lender_session::LenderSession;
 
@@ -22,9 +23,44 @@ pub struct LeaseRoute {
 }
 
 impl LeaseRoute {
+    /// Seals a page for its place at the lender. `sequence` is the number of the write.
+    pub(super) fn seal(
+        &self,
+        address: FarAddress,
+        sequence: u32,
+        page: &[u8; PAGE_BYTES],
+        into: &mut [u8; PAGE_BYTES],
+    ) -> SealTag {
+        let tag = self.key.seal(nonce(address, sequence), page, into);
+        SealTag(tag.0)
+    }
+
+    /// Opens a page that the lender gave for a ticket, in place.
+    ///
+    /// # Errors
+    ///
+    /// It is not the page that was sealed.
+    pub(super) fn open(
+        &self,
+        ticket: &AwayTicket,
+        page: &mut [u8; PAGE_BYTES],
+    ) -> Result<(), ForgedPage> {
+        let nonce = nonce(ticket.address, ticket.seal.sequence);
+        self.key.open(nonce, PageTag(ticket.seal.tag.0), page)
+    }
+
     /// Returns whether this is the way to a lease of a lender.
     fn is_to(&self, lender: PeerId, lease: LeaseId) -> bool {
         self.session.lender() == lender && self.lease == lease
+    }
+}
+
+/// The nonce of a write. The lease's key belongs to it.
+fn nonce(address: FarAddress, sequence: u32) -> PageNonce {
+    PageNonce {
+        index: address.index,
+        place: address.place,
+        sequence: WriteSequence(sequence),
     }
 }
 

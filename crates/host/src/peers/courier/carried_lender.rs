@@ -77,14 +77,14 @@ impl CarriedLender {
         };
         if let Err(end) = connection.exchange(worker, of_lender, now) {
             self.count_end(&end, of_lender, now);
-            self.lose(worker, counters);
+            self.disconnect(worker, counters);
         }
     }
 
     /// Ends the connection, if there is one.
-    pub(super) fn lose(&mut self, worker: &Worker, counters: &CourierCounters) {
+    pub(super) fn disconnect(&mut self, worker: &Worker, counters: &CourierCounters) {
         if let Some(connection) = self.connection.take() {
-            connection.lose(worker, counters.of(self.session.lender()));
+            connection.disconnect(worker, counters.of(self.session.lender()));
         }
     }
 

@@ -71,7 +71,7 @@ impl CarryLoop {
             outcome = self.sleep();
         }
         for lender in &mut self.lenders {
-            lender.lose(&self.worker, &self.counters);
+            lender.disconnect(&self.worker, &self.counters);
         }
         outcome
     }
@@ -101,7 +101,7 @@ impl CarryLoop {
         }
         for lender in &mut self.lenders {
             if lender.leases.is_empty() {
-                lender.lose(&self.worker, &self.counters);
+                lender.disconnect(&self.worker, &self.counters);
             }
         }
         self.lenders.retain(|lender| !lender.leases.is_empty());

@@ -106,9 +106,9 @@ impl WriteConnection {
         let mut message = self.spare_messages.pop().unwrap_or_else(WriteMessage::new);
         let new_pages = || Vec::with_capacity(BATCH_PAGES_MAX);
         let mut pages = self.spare_pages.pop().unwrap_or_else(new_pages);
-        let request = message.set_write(worker, lease, route, &mut self.channel, &mut pages);
+        message.fill_from_outbox(worker, lease, route, &mut self.channel, &mut pages);
         let taken = pages.len();
-        if request.is_some() {
+        if taken > 0 {
             self.unsent.push_back(message);
             let sent_at = now;
             self.unanswered
@@ -124,7 +124,7 @@ impl WriteConnection {
     ///
     /// # Errors
     ///
-    /// The connection is at its end. `lose` must follow.
+    /// The connection is at its end. `disconnect` must follow.
     pub(super) fn exchange(
         &mut self,
         worker: &Worker,
@@ -171,8 +171,8 @@ impl WriteConnection {
         Ok(())
     }
 
-    /// Settles all that is not answered as lost.
-    pub(super) fn lose(mut self, worker: &Worker, counters: &CarriedCounters) {
+    /// Ends the connection. All that is not answered is settled as lost.
+    pub(super) fn disconnect(mut self, worker: &Worker, counters: &CarriedCounters) {
         // The lender must get nothing more of these writes from this side.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         for mut write in self.unanswered.drain(..) {

@@ -9,9 +9,8 @@
 
 use std::io::{self, Write};
 
-use sublet_lend::seal::{PageNonce, WriteSequence};
 use sublet_lend::wire::{
-    BorrowerChannel, HEAD_BYTES, HELLO_BYTES, MAC_BYTES, PAGE_BYTES, PageRequest, RANGE_BYTES,
+    BorrowerChannel, HEAD_BYTES, HELLO_BYTES, MAC_BYTES, PAGE_BYTES, RANGE_BYTES,
 };
 use sublet_store::{LeaseSlot, OutboundPage, SealTag, Worker};
 
@@ -58,42 +57,36 @@ impl WriteMessage {
         (self.begin, self.end) = (0, HELLO_BYTES);
     }
 
-    /// Takes pages of a lease out of the outbox, oldest first, and makes the message a write of them. `pages` gets
-    /// them in their order. `None` if none waits.
-    pub(super) fn set_write(
+    /// Takes pages of a lease out of the outbox, oldest first, seals them, and makes the message a write of them, which the
+    /// channel knows from then on. `pages` gets them in their order. If none waits, there is no message.
+    pub(super) fn fill_from_outbox(
         &mut self,
         worker: &Worker,
         lease: LeaseSlot,
         route: &LeaseRoute,
         channel: &mut BorrowerChannel,
         pages: &mut Vec<SealedPage>,
-    ) -> Option<PageRequest> {
+    ) {
         let sealed = &mut self.bytes[HEAD_ROOM..];
         worker.take_outbound(lease, BATCH_PAGES_MAX, |page, bytes| {
-            let nonce = PageNonce {
-                index: page.address.index,
-                place: page.address.place,
-                sequence: WriteSequence(page.sequence),
-            };
             let plain = bytes
                 .first_chunk()
                 .expect("the store's pages are the wire's");
             let at = pages.len() * PAGE_BYTES;
             let into = sealed[at..].first_chunk_mut().expect("room for a batch");
-            let tag = SealTag(route.key.seal(nonce, plain, into).0);
+            let tag = route.seal(page.address, page.sequence, plain, into);
             pages.push(SealedPage { page, tag });
         });
         if pages.is_empty() {
-            return None;
+            return;
         }
         let ranges = page_ranges(pages.iter().map(|sealed| sealed.page.address));
         self.head.clear();
         let request = channel.request(route.lease.0, &ranges, &mut self.head);
-        let request = request.expect("the channel has room, and the message has pages");
+        request.expect("the channel has room, and the message has pages");
         self.begin = HEAD_ROOM - self.head.len();
         self.end = HEAD_ROOM + pages.len() * PAGE_BYTES;
         self.bytes[self.begin..HEAD_ROOM].copy_from_slice(&self.head);
-        Some(request)
     }
 
     /// Writes until all is sent or the socket takes nothing more.

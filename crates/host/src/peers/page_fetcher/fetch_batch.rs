@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use sublet_lend::seal::{PageNonce, PageTag, WriteSequence};
 use sublet_lend::wire::{PAGE_BYTES, PAGES_MAX};
 use sublet_store::{AwayTicket, LeaseSlot};
 
@@ -16,18 +15,26 @@ pub const FETCH_PAGES_MAX: usize = PAGES_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchId(pub(super) usize);
 
+/// Pages of a batch that no lender was asked for.
+pub(super) struct Unasked {
+    pub(super) ranks: Range<usize>,
+    /// The number of the lender that has them, if it is known.
+    pub(super) lender: Option<usize>,
+    /// What becomes of them.
+    pub(super) outcome: FetchOutcome<'static>,
+}
+
 /// Pages that are fetched together, or a place for such. Its memory is kept for the next ones.
 #[derive(Default)]
 pub(super) struct FetchBatch {
     tickets: Vec<AwayTicket>,
-    /// Places in `tickets`, in the order of their addresses.
+    /// The numbers of the tickets in the order of their addresses. A page's rank is its place here.
     order: Vec<usize>,
     /// One read for each lease.
     pub(super) reads: Vec<PendingRead>,
-    /// Places in `tickets` of pages that no lender was asked for, and the place of the lender that has them.
-    unasked: Vec<(usize, Option<usize>, FetchOutcome<'static>)>,
-    /// The pages' bytes, in the order of their addresses.
-    pub(super) pages: Vec<u8>,
+    pub(super) unasked: Vec<Unasked>,
+    /// The pages' bytes, by rank.
+    pub(super) bytes: Vec<u8>,
     pub(super) is_used: bool,
 }
 
@@ -46,8 +53,8 @@ impl FetchBatch {
         self.reads.clear();
         self.unasked.clear();
         let bytes = tickets.len() * PAGE_BYTES;
-        if self.pages.len() < bytes {
-            self.pages.resize(bytes, 0);
+        if self.bytes.len() < bytes {
+            self.bytes.resize(bytes, 0);
         }
     }
 
@@ -56,32 +63,17 @@ impl FetchBatch {
         self.tickets.len()
     }
 
-    /// The ticket of a page, by its place in the order of addresses.
-    pub(super) fn ticket(&self, place: usize) -> &AwayTicket {
-        &self.tickets[self.order[place]]
+    /// The ticket of a page.
+    pub(super) fn ticket(&self, rank: usize) -> &AwayTicket {
+        &self.tickets[self.order[rank]]
     }
 
-    /// The pages of one lease, from `begin` on in the order of addresses. `None` if `begin` is the end.
+    /// The ranks of the pages of one lease, from `begin` on. `None` if `begin` is the end.
     pub(super) fn of_lease(&self, begin: usize) -> Option<(LeaseSlot, Range<usize>)> {
-        let lease = self
-            .order
-            .get(begin)
-            .map(|n| self.tickets[*n].address.lease)?;
-        let same =
-            (begin..self.len()).take_while(|place| self.ticket(*place).address.lease == lease);
+        let lease_of = |rank: usize| self.ticket(rank).address.lease;
+        let lease = (begin < self.len()).then(|| lease_of(begin))?;
+        let same = (begin..self.len()).take_while(|rank| lease_of(*rank) == lease);
         Some((lease, begin..begin + same.count()))
-    }
-
-    /// Records that no lender is asked for these pages.
-    pub(super) fn leave_unasked(
-        &mut self,
-        places: Range<usize>,
-        lender: Option<usize>,
-        outcome: FetchOutcome<'static>,
-    ) {
-        let of_places = self.order[places].iter();
-        self.unasked
-            .extend(of_places.map(|n| (*n, lender, outcome)));
     }
 
     /// Returns whether each read is answered or late.
@@ -92,12 +84,14 @@ impl FetchBatch {
     /// Says what became of each page and at which lender, and frees the place.
     pub(super) fn take(&mut self, mut answer: impl FnMut(usize, Option<usize>, FetchOutcome<'_>)) {
         self.is_used = false;
-        for (n, lender, outcome) in &self.unasked {
-            answer(*n, *lender, *outcome);
+        for unasked in &self.unasked {
+            for n in &self.order[unasked.ranks.clone()] {
+                answer(*n, unasked.lender, unasked.outcome);
+            }
         }
         for read in &self.reads {
-            for (ordinal, n) in self.order[read.pages.clone()].iter().enumerate() {
-                let bytes = &mut self.pages[read.bytes_at(ordinal, 0)..][..PAGE_BYTES];
+            for (ordinal, n) in self.order[read.ranks.clone()].iter().enumerate() {
+                let bytes = &mut self.bytes[read.bytes_at(ordinal, 0)..][..PAGE_BYTES];
                 let outcome = open_page(read, ordinal, &self.tickets[*n], bytes);
                 answer(*n, Some(read.lender), outcome);
             }
@@ -116,18 +110,13 @@ fn open_page<'p>(
     let pages = match read.state {
         ReadState::Complete(pages) => pages,
         ReadState::Ended(outcome) => return outcome,
-        ReadState::Awaited(_) => return FetchOutcome::Gone(GoneCause::Late),
+        ReadState::Awaited | ReadState::Arriving(_) => return FetchOutcome::Gone(GoneCause::Late),
     };
     if !pages.contains(ordinal) {
         return FetchOutcome::Gone(GoneCause::Absent);
     }
-    let nonce = PageNonce {
-        index: ticket.address.index,
-        place: ticket.address.place,
-        sequence: WriteSequence(ticket.seal.sequence),
-    };
     let page = bytes.first_chunk_mut().expect("a page of the batch");
-    match read.route.key.open(nonce, PageTag(ticket.seal.tag.0), page) {
+    match read.route.open(ticket, page) {
         Ok(()) => FetchOutcome::Page(page),
         Err(_) => FetchOutcome::Gone(GoneCause::Forged),
     }

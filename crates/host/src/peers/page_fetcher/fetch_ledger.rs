@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -96,7 +96,7 @@ impl FetchLedger {
         tally
     }
 
-    /// Ends tallies of a fetcher that is no more. What it did still counts.
+    /// Ends a tally of a fetcher that is no more. What it did still counts.
     pub(super) fn close(&self, tally: &Arc<LenderTally>) {
         let mut tallies = self.tallies.lock();
         tallies.retain(|other| !Arc::ptr_eq(other, tally));
@@ -141,7 +141,7 @@ pub(super) struct LenderTally {
     pages: AtomicU64,
     not_asked: AtomicU64,
     gone: [AtomicU64; GoneCause::ALL.len()],
-    is_shut: AtomicU8,
+    is_shut: AtomicBool,
     far_nanos: AtomicU64,
     miss_nanos: AtomicU64,
     /// Forged pages since the last true one.
@@ -156,7 +156,7 @@ impl LenderTally {
             pages: AtomicU64::new(0),
             not_asked: AtomicU64::new(0),
             gone: Default::default(),
-            is_shut: AtomicU8::new(0),
+            is_shut: AtomicBool::new(false),
             far_nanos: AtomicU64::new(0),
             miss_nanos: AtomicU64::new(0),
             forged_in_a_row: AtomicU64::new(0),
@@ -185,7 +185,7 @@ impl LenderTally {
 
     /// Shows a guard to others.
     pub(super) fn show(&self, guard: &LenderGuard) {
-        let is_shut = u8::from(guard.state() == GuardState::Shut);
+        let is_shut = guard.state() == GuardState::Shut;
         self.is_shut.store(is_shut, Ordering::Relaxed);
         self.far_nanos.store(nanos(guard.far()), Ordering::Relaxed);
         self.miss_nanos
@@ -216,8 +216,8 @@ impl LenderTally {
             lender: self.lender,
             backing: Arc::clone(&self.backing),
             state: match self.is_shut.load(Ordering::Relaxed) {
-                0 => GuardState::Open,
-                _ => GuardState::Shut,
+                false => GuardState::Open,
+                true => GuardState::Shut,
             },
             far: time(&self.far_nanos),
             miss: time(&self.miss_nanos),

@@ -7,8 +7,8 @@ pub enum FetchOutcome<'p> {
     Page(&'p [u8]),
     /// The lender did not give the page in time. The get ends with [`Worker::gone`](sublet_store::Worker::gone).
     Gone(GoneCause),
-    /// The lender is too slow now, or the control connection is lost, and it was not asked. The page may still be there:
-    /// whoever has a backing reads that.
+    /// The lender was not asked: it is too slow now, as many requests wait for its answers as may, or the control
+    /// connection is lost. The page may still be there: whoever has a backing reads that.
     NotAsked,
 }
 
@@ -23,7 +23,7 @@ pub enum GoneCause {
     Forged,
     /// The lender says that the block was never lent to this host.
     Refused,
-    /// The lender has no time, or as many requests wait for its answers as may.
+    /// The lender has no time.
     Busy,
     /// The lease has ended.
     LeaseEnded,

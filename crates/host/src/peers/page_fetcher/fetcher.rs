@@ -13,7 +13,7 @@ use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
 use sublet_store::{AwayTicket, LeaseSlot};
 
 use super::asked_lender::AskedLender;
-use super::fetch_batch::{FETCH_PAGES_MAX, FetchBatch, FetchId};
+use super::fetch_batch::{FETCH_PAGES_MAX, FetchBatch, FetchId, Unasked};
 use super::fetch_ledger::FetchLedger;
 use super::fetch_outcome::{FetchOutcome, GoneCause};
 use super::pending_read::{PendingRead, ReadPurpose, ReadState};
@@ -25,9 +25,6 @@ use crate::peers::page_ranges::page_ranges;
 
 /// The most batches that are fetched side by side.
 pub const FETCHES_MAX: usize = READS_IN_FLIGHT_MAX;
-
-/// The place of the lender that was not asked, if it is known, and what becomes of the pages.
-type UnaskedPages = (Option<usize>, FetchOutcome<'static>);
 
 /// How a fetcher is made.
 #[derive(Clone, Debug)]
@@ -42,9 +39,9 @@ pub struct FetcherSettings {
 
 /// A thread's connections to lenders, by which it fetches the pages of one backing.
 ///
-/// A thread that may wait calls [`fetch`](PageFetcher::fetch). One that may not calls [`begin`](PageFetcher::begin),
-/// then [`poll`](PageFetcher::poll) whenever a socket is ready or time is up, and [`take`](PageFetcher::take) when the
-/// batch is settled.
+/// A thread calls [`begin`](PageFetcher::begin), and [`take`](PageFetcher::take) when the batch is settled. If it may
+/// wait, it calls [`wait`](PageFetcher::wait) in between. Otherwise it calls [`poll`](PageFetcher::poll) whenever a socket
+/// is ready or time is up. [`fetch`](PageFetcher::fetch) does all of it for tests and benches.
 pub struct PageFetcher {
     routes: Arc<LeaseRoutes>,
     ledger: Arc<FetchLedger>,
@@ -111,10 +108,10 @@ impl PageFetcher {
         }
         self.batches[id].begin(tickets);
         let mut begin = 0;
-        while let Some((lease, places)) = self.batches[id].of_lease(begin) {
-            begin = places.end;
-            if let Err((lender, outcome)) = self.ask(id, lease, places.clone()) {
-                self.batches[id].leave_unasked(places, lender, outcome);
+        while let Some((lease, ranks)) = self.batches[id].of_lease(begin) {
+            begin = ranks.end;
+            if let Err(unasked) = self.ask(id, lease, ranks) {
+                self.batches[id].unasked.push(unasked);
             }
         }
         // The reads must leave before anything waits.
@@ -183,18 +180,18 @@ impl PageFetcher {
     }
 
     /// Asks for the pages of one lease.
-    fn ask(
-        &mut self,
-        batch: usize,
-        lease: LeaseSlot,
-        places: Range<usize>,
-    ) -> Result<(), UnaskedPages> {
+    fn ask(&mut self, batch: usize, lease: LeaseSlot, ranks: Range<usize>) -> Result<(), Unasked> {
+        let unasked = |lender: Option<usize>, outcome: FetchOutcome<'static>| Unasked {
+            ranks: ranks.clone(),
+            lender,
+            outcome,
+        };
         let Some(route) = self.routes.find(lease) else {
-            return Err((None, FetchOutcome::Gone(GoneCause::LeaseEnded)));
+            return Err(unasked(None, FetchOutcome::Gone(GoneCause::LeaseEnded)));
         };
         let at = self.lender(&route.session);
         if route.session.is_over() {
-            return Err((Some(at), FetchOutcome::NotAsked));
+            return Err(unasked(Some(at), FetchOutcome::NotAsked));
         }
         if !self.lenders[at].is_in(&route.session) {
             self.lenders[at].follow(&route.session);
@@ -203,32 +200,35 @@ impl PageFetcher {
         let asked_at = Instant::now();
         let lender = &mut self.lenders[at];
         let Some(how) = lender.decide(asked_at) else {
-            return Err((Some(at), FetchOutcome::NotAsked));
+            return Err(unasked(Some(at), FetchOutcome::NotAsked));
         };
         let Some(connection) = lender.connected(asked_at) else {
-            return Err((Some(at), FetchOutcome::Gone(GoneCause::Unreachable)));
+            return Err(unasked(
+                Some(at),
+                FetchOutcome::Gone(GoneCause::Unreachable),
+            ));
         };
         let batch = &mut self.batches[batch];
-        let ranges = page_ranges(places.clone().map(|place| batch.ticket(place).address));
+        let ranges = page_ranges(ranks.clone().map(|rank| batch.ticket(rank).address));
         // As many requests as may wait for their answers. The lender is slow, and the page is still there.
         let Ok(request) = connection.ask(route.lease.0, &ranges) else {
-            return Err((Some(at), FetchOutcome::NotAsked));
+            return Err(unasked(Some(at), FetchOutcome::NotAsked));
         };
         batch.reads.push(PendingRead {
             route,
             lender: at,
             tag: request.tag,
-            pages: places,
+            ranks,
             asked_at,
             deadline: asked_at + how.time_limit,
             purpose: how.purpose,
-            state: ReadState::Awaited(None),
-            is_counted: false,
+            state: ReadState::Awaited,
+            guard_is_done: false,
         });
         Ok(())
     }
 
-    /// The place of a lender in the list. There are no more lenders than members.
+    /// The number of a lender in the list. There are no more lenders than members.
     fn lender(&mut self, session: &Arc<LenderSession>) -> usize {
         let is_it = |lender: &AskedLender| lender.session.lender() == session.lender();
         if let Some(at) = self.lenders.iter().position(is_it) {
@@ -282,10 +282,11 @@ impl PageFetcher {
     /// Tells a lender's guard of the answers that have come.
     fn record_answers(&mut self, at: usize, now: Instant) {
         let reads = self.batches.iter_mut().flat_map(|batch| &mut batch.reads);
-        let new = reads.filter(|read| read.lender == at && !read.is_awaited() && !read.is_counted);
+        let new =
+            reads.filter(|read| read.lender == at && !read.is_awaited() && !read.guard_is_done);
         let lender = &mut self.lenders[at];
         for read in new {
-            read.is_counted = true;
+            read.guard_is_done = true;
             let took = now.saturating_duration_since(read.asked_at);
             let change = match read.purpose {
                 ReadPurpose::Fetch => lender.guard.answered(took),
@@ -300,7 +301,7 @@ impl PageFetcher {
         let reads = self.batches.iter_mut().flat_map(|batch| &mut batch.reads);
         for read in reads.filter(|read| read.is_awaited() && read.deadline <= now) {
             read.state = ReadState::Ended(FetchOutcome::Gone(GoneCause::Late));
-            read.is_counted = true;
+            read.guard_is_done = true;
             let limit = read.deadline - read.asked_at;
             let lender = &mut self.lenders[read.lender];
             let change = match read.purpose {
@@ -316,7 +317,7 @@ impl PageFetcher {
         let reads = self.batches.iter_mut().flat_map(|batch| &mut batch.reads);
         for read in reads.filter(|read| read.is_awaited() && read.lender == lender) {
             read.state = ReadState::Ended(outcome);
-            read.is_counted = true;
+            read.guard_is_done = true;
         }
     }
 

@@ -11,17 +11,17 @@ use crate::peers::lease_routes::LeaseRoute;
 /// A read of pages of one lease.
 pub(super) struct PendingRead {
     pub(super) route: LeaseRoute,
-    /// The lender's place in the fetcher's list.
+    /// The lender's number in the fetcher's list.
     pub(super) lender: usize,
     pub(super) tag: MessageTag,
-    /// Its pages: places in the order of the batch.
-    pub(super) pages: Range<usize>,
+    /// Its pages in the batch.
+    pub(super) ranks: Range<usize>,
     pub(super) asked_at: Instant,
     pub(super) deadline: Instant,
     pub(super) purpose: ReadPurpose,
     pub(super) state: ReadState,
-    /// Whether the lender's guard has learnt how it ended.
-    pub(super) is_counted: bool,
+    /// Whether the lender's guard has nothing more to learn of it.
+    pub(super) guard_is_done: bool,
 }
 
 /// Why the lender is asked.
@@ -36,8 +36,10 @@ pub(super) enum ReadPurpose {
 /// How far a read is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadState {
-    /// The lender has not answered, or not all pages have come.
-    Awaited(Option<PageSet>),
+    /// The lender has not answered.
+    Awaited,
+    /// The lender has the pages of the set, and not all have come.
+    Arriving(PageSet),
     /// The pages of the set have come.
     Complete(PageSet),
     /// It ended without pages.
@@ -45,15 +47,15 @@ pub(super) enum ReadState {
 }
 
 impl PendingRead {
-    /// Returns whether its answer is still awaited.
+    /// Returns whether its answer, or a page of it, is still awaited.
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(self.state, ReadState::Awaited(_))
+        matches!(self.state, ReadState::Awaited | ReadState::Arriving(_))
     }
 
     /// Records what the lender says.
     pub(super) fn answered(&mut self, answer: Answer) {
         self.state = match answer {
-            Answer::Pages(pages) => ReadState::Awaited(Some(pages)),
+            Answer::Pages(pages) => ReadState::Arriving(pages),
             Answer::LeaseGone => ReadState::Ended(FetchOutcome::Gone(GoneCause::LeaseEnded)),
             Answer::Busy => ReadState::Ended(FetchOutcome::Gone(GoneCause::Busy)),
             Answer::Refused => ReadState::Ended(FetchOutcome::Gone(GoneCause::Refused)),
@@ -62,13 +64,13 @@ impl PendingRead {
 
     /// Records that all pages of the answer have come.
     pub(super) fn completed(&mut self) {
-        if let ReadState::Awaited(Some(pages)) = self.state {
+        if let ReadState::Arriving(pages) = self.state {
             self.state = ReadState::Complete(pages);
         }
     }
 
     /// Where the bytes of a page of the message belong in the batch.
     pub(super) fn bytes_at(&self, ordinal: usize, offset: usize) -> usize {
-        (self.pages.start + ordinal) * PAGE_BYTES + offset
+        (self.ranks.start + ordinal) * PAGE_BYTES + offset
     }
 }

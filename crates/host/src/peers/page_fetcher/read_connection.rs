@@ -47,7 +47,7 @@ pub(super) struct AwaitedReads<'b> {
 }
 
 impl AwaitedReads<'_> {
-    /// The batch with the awaited read of this tag, and the read's place in it. `None` if nobody waits for it any more.
+    /// The batch with the awaited read of this tag, and the read's number in it. `None` if nobody waits for it any more.
     fn find(&mut self, tag: MessageTag) -> Option<(&mut FetchBatch, usize)> {
         let lender = self.lender;
         let is_it =
@@ -77,7 +77,7 @@ impl AwaitedReads<'_> {
     fn room(&mut self, tag: MessageTag, span: PageSpan, len: usize) -> Option<&mut [u8]> {
         let (batch, at) = self.find(tag)?;
         let begin = batch.reads[at].bytes_at(span.ordinal, span.offset);
-        batch.pages.get_mut(begin..begin + len)
+        batch.bytes.get_mut(begin..begin + len)
     }
 }
 
