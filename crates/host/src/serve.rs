@@ -27,7 +27,7 @@ use crate::manager::{MemoryManager, WrongPolicy};
 use crate::observe::events::{EventId, EventReason, EventWriter, Events, PostedEvent};
 use crate::observe::log::{self, LogError};
 use crate::peers::far_memory::FarMemory;
-use crate::peers::lending::{Lending, LendingError, LendingPorts, PeerListeners};
+use crate::peers::lending::{Lending, LendingError, LendingParts, PeerListeners};
 use crate::peers::peer_events::PeerEventPoster;
 use crate::resource_bounds::ResourceBounds;
 use crate::shutdown_watchdog::{self, ShutdownWatchdog};
@@ -183,12 +183,12 @@ fn start_lending(
     (listeners, far): (PeerListeners, FarMemory),
     events: &Events,
 ) -> Result<Option<Arc<Lending>>, LendingError> {
-    let ports = LendingPorts {
+    let parts = LendingParts {
         listeners,
         far,
         observer: Box::new(PeerEventPoster(events.clone())),
     };
-    let lending = Lending::start(config, backend, ports)?.map(Arc::new);
+    let lending = Lending::start(config, backend, parts)?.map(Arc::new);
     if let Some(lending) = &lending {
         record_peer_files(lending, events);
     }

@@ -22,7 +22,7 @@ use sublet_tls::peer::{Fingerprint, PeerCredentialError, PeerTlsSettings};
 
 use super::certificate_expiry::{CertificateEnd, CertificateKind};
 use super::control::{
-    ControlMember, ControlPlane, ControlPlaneError, ControlPlanePorts, ControlPlaneSettings,
+    ControlMember, ControlPlane, ControlPlaneError, ControlPlaneParts, ControlPlaneSettings,
     PeerNotice, PeerObserver, PeerTables, ServePageConnections,
 };
 use super::courier::{Courier, CourierError, CourierFigures};
@@ -94,8 +94,8 @@ impl PeerListeners {
     }
 }
 
-/// What the parts of the daemon's lending share.
-pub struct LendingPorts {
+/// What the daemon's lending is made of, beside its config.
+pub struct LendingParts {
     /// Where peers reach this host.
     pub listeners: PeerListeners,
     /// What this host has of lenders.
@@ -113,7 +113,8 @@ pub struct Lending {
     cipher: CipherSelection,
     members: Vec<ControlMember>,
     tls: Mutex<PeerTlsSettings>,
-    left: Mutex<Receiver<()>>,
+    /// Hears once that the node has parted from all peers.
+    has_parted: Mutex<Receiver<()>>,
 }
 
 impl Lending {
@@ -125,7 +126,7 @@ impl Lending {
     pub fn start(
         config: &Config,
         backend: &Backend,
-        ports: LendingPorts,
+        parts: LendingParts,
     ) -> Result<Option<Lending>, LendingError> {
         let Some(tls) = &config.peers.tls else {
             return Ok(None);
@@ -134,7 +135,7 @@ impl Lending {
         let settings = ControlPlaneSettings {
             tls: tls.clone(),
             members: members(&config.peers, &config.lend),
-            addresses: ports.listeners.addresses(),
+            addresses: parts.listeners.addresses(),
             limits: config.lend.limits(),
             borrow_max: config.borrow.blocks_max(),
             // Nothing is lent yet, so nobody needs notice.
@@ -142,7 +143,7 @@ impl Lending {
             cipher: cipher.cipher,
         };
         let now = Duration::from_nanos(backend.clock.moment().0);
-        let tables = PeerTables::new(&settings, ports.far.clone(), now)?;
+        let tables = PeerTables::new(&settings, parts.far.clone(), now)?;
         let server = PageServer::start(
             &backend.store,
             backend.clock,
@@ -151,17 +152,17 @@ impl Lending {
             server_settings(&config.lend, &tables),
         )?;
         let server = Arc::new(server);
-        let courier = Courier::start(&backend.store, ports.far.routes())?;
-        let (parted, left) = sync_channel(1);
+        let courier = Courier::start(&backend.store, parts.far.routes())?;
+        let (parted, has_parted) = sync_channel(1);
         let control = ControlPlane::start(
             &settings,
             tables,
-            ControlPlanePorts {
+            ControlPlaneParts {
                 store: Arc::clone(&backend.store),
                 clock: backend.clock,
-                listeners: ports.listeners.0,
+                listeners: parts.listeners.0,
                 observer: Box::new(ObservedParting {
-                    observer: ports.observer,
+                    observer: parts.observer,
                     parted,
                 }),
                 pages: Box::new(ServedByPageServer(Arc::clone(&server))),
@@ -172,11 +173,11 @@ impl Lending {
             control,
             server,
             courier,
-            far: ports.far,
+            far: parts.far,
             cipher,
             members: settings.members,
             tls: Mutex::new(tls.clone()),
-            left: Mutex::new(left),
+            has_parted: Mutex::new(has_parted),
         }))
     }
 
@@ -272,7 +273,7 @@ impl Lending {
             within: Duration::ZERO,
         });
         // If the goodbyes do not leave in time, the peers' patience ends by itself.
-        let _ = self.left.lock().recv_timeout(GOODBYE_MAX);
+        let _ = self.has_parted.lock().recv_timeout(GOODBYE_MAX);
     }
 }
 

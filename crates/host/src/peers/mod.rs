@@ -9,6 +9,7 @@
 //! ```
 //!
 //! Who may connect, which block an index stands for, and which leases there are is what the control connections know.
+//! Begin at `lending`. `far_memory` and `lease_routes` are what other threads see.
 
 mod byte_buffers;
 pub mod certificate_expiry;

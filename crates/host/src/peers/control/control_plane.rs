@@ -30,7 +30,7 @@ use super::store_work::StoreWork;
 const COMMANDS_MAX: usize = 64;
 
 /// What the control plane works with.
-pub struct ControlPlanePorts {
+pub struct ControlPlaneParts {
     /// The store whose blocks are lent, and whose pages go to lenders.
     pub store: Arc<Store>,
     /// The daemon's clock.
@@ -63,23 +63,23 @@ impl ControlPlane {
     pub fn start(
         settings: &ControlPlaneSettings,
         tables: Arc<PeerTables>,
-        ports: ControlPlanePorts,
+        parts: ControlPlaneParts,
     ) -> Result<ControlPlane, ControlPlaneError> {
         let credentials = load(&settings.tls)?;
         let random = sublet_tls::provider().secure_random;
-        let worker = ports.store.worker()?;
+        let worker = parts.store.worker()?;
         let store = StoreWork::new(
-            (worker, ports.clock),
+            (worker, parts.clock),
             Arc::clone(&tables),
             (random, settings.cipher),
             settings.borrow_max,
-            ports.borrowing,
+            parts.borrowing,
         );
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let (commands, received) = sync_channel(COMMANDS_MAX);
         let thread = ControlThread {
-            listeners: registered(ports.listeners, &poll)?,
+            listeners: registered(parts.listeners, &poll)?,
             poll,
             commands: received,
             members: settings.members.clone(),
@@ -90,9 +90,9 @@ impl ControlPlane {
             credentials: Arc::clone(&credentials),
             tables: Arc::clone(&tables),
             store,
-            clock: ports.clock,
-            observer: ports.observer,
-            pages: ports.pages,
+            clock: parts.clock,
+            observer: parts.observer,
+            pages: parts.pages,
             dialer: Dialer::new(Arc::clone(&waker)),
             sockets: ControlSockets::default(),
             inputs: VecDeque::new(),

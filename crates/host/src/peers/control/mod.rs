@@ -27,7 +27,7 @@ mod store_work;
 #[cfg(test)]
 mod tests;
 
-pub use self::control_plane::{ControlPlane, ControlPlanePorts};
+pub use self::control_plane::{ControlPlane, ControlPlaneParts};
 pub use self::control_plane_error::ControlPlaneError;
 pub use self::notices::{PeerNotice, PeerObserver, ServePageConnections};
 pub use self::peer_tables::{PeerLeases, PeerTables};

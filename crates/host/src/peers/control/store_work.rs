@@ -32,6 +32,7 @@ pub(super) type TenantBorrowing = Box<dyn Fn(&TenantFigures) -> Borrowing + Send
 /// Blocks that a lender asked for, and why.
 #[derive(Clone, Copy)]
 struct ChosenReturns {
+    /// Those that the store has not given back yet.
     left: u32,
     reason: ReturnReason,
 }
@@ -149,7 +150,7 @@ impl StoreWork {
 
     /// The lent blocks that the store took back since the last call.
     pub(super) fn taken_back(&self, reason: RecallReason) -> Option<LendingInput> {
-        let blocks: Vec<LentBlock> = self.store().take_taken_back();
+        let blocks: Vec<LentBlock> = self.store().drain_taken_back();
         (!blocks.is_empty()).then_some(LendingInput::BlocksTaken { blocks, reason })
     }
 
@@ -253,14 +254,15 @@ impl StoreWork {
         reason: ReturnReason,
     ) -> Vec<LendingInput> {
         let routes = self.tables.far.routes().all();
-        let mut left = blocks;
+        let mut unchosen = blocks;
         for (slot, route) in routes {
             if route.session.lender() == peer {
-                left -= self.store().return_blocks_of(slot, left);
+                unchosen -= self.store().return_blocks_of(slot, unchosen);
             }
         }
-        let left = blocks - left;
-        if left > 0 {
+        let chosen = blocks - unchosen;
+        if chosen > 0 {
+            let left = chosen;
             self.returns.insert(peer, ChosenReturns { left, reason });
         }
         self.returned()

@@ -1,6 +1,6 @@
 //! The lender's side: threads that serve reads and writes of lent blocks.
 
-mod directories;
+mod control_queries;
 mod inbox;
 mod page_service;
 mod rate_bucket;
@@ -10,7 +10,9 @@ mod serving_budget;
 mod serving_thread;
 mod start;
 
-pub use directories::{AdmitConnections, AdmittedConnection, ConnectionRefused, FindLentBlocks};
+pub use control_queries::{
+    AdmitConnections, AdmittedConnection, ConnectionRefused, FindLentBlocks,
+};
 pub use server_figures::{PageServerFigures, ServedPages};
 pub use serving_budget::{CpuShare, ServingRate};
 pub use start::{PAGE_SERVER_THREADS_MAX, PageServer, PageServerError, PageServerSettings};

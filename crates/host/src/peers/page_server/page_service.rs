@@ -10,7 +10,7 @@ use sublet_lend::wire::{
 };
 use sublet_store::Worker;
 
-use super::directories::FindLentBlocks;
+use super::control_queries::FindLentBlocks;
 use super::server_figures::ServerCounters;
 
 /// What a thread serves requests from.

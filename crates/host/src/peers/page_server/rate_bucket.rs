@@ -35,7 +35,7 @@ impl RateBucket {
     }
 
     /// Refills the bucket. Returns how long to wait until something may be spent: nothing, if it may be now.
-    pub(super) fn wait(&mut self, now: Duration) -> Duration {
+    pub(super) fn delay(&mut self, now: Duration) -> Duration {
         let elapsed = now.saturating_sub(self.filled_at).as_nanos();
         self.filled_at = self.filled_at.max(now);
         let came = elapsed * u128::from(self.per_second);
@@ -65,7 +65,7 @@ mod tests {
         let mut spent = 0;
         for millis in 0..10_000u64 {
             let now = Duration::from_millis(millis);
-            let wait = bucket.wait(now);
+            let wait = bucket.delay(now);
             if wait.is_zero() {
                 bucket.spend(7);
                 spent += 7;
@@ -78,11 +78,11 @@ mod tests {
     #[test]
     fn the_wait_ends_when_the_debt_is_repaid() {
         let mut bucket = RateBucket::new(1000, Duration::ZERO);
-        assert_eq!(bucket.wait(Duration::ZERO), Duration::ZERO);
+        assert_eq!(bucket.delay(Duration::ZERO), Duration::ZERO);
         bucket.spend(1500);
-        let wait = bucket.wait(Duration::ZERO);
+        let wait = bucket.delay(Duration::ZERO);
         assert!(wait > Duration::from_millis(500) && wait < Duration::from_millis(501));
-        assert!(!bucket.wait(Duration::from_millis(500)).is_zero());
-        assert!(bucket.wait(wait).is_zero());
+        assert!(!bucket.delay(Duration::from_millis(500)).is_zero());
+        assert!(bucket.delay(wait).is_zero());
     }
 }

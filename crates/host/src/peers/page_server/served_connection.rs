@@ -9,7 +9,7 @@ use sublet_lend::wire::{
     ConnectionClass, HelloError, HelloReader, LenderChannel, PAGES_MAX, RequestEvent, WireError,
 };
 
-use super::directories::{AdmitConnections, ConnectionRefused};
+use super::control_queries::{AdmitConnections, ConnectionRefused};
 use super::page_service::{ArrivingWrite, PageService, ServedSession};
 use crate::peers::byte_buffers::{InputBuffer, OutputBuffer, SocketProgress};
 

@@ -68,9 +68,9 @@ impl ServingBudget {
     }
 
     /// How long borrowers must wait now.
-    pub(super) fn wait(&mut self, now: Duration) -> Duration {
+    pub(super) fn delay(&mut self, now: Duration) -> Duration {
         let buckets = self.cpu.iter_mut().chain(&mut self.rate);
-        let waits = buckets.map(|bucket| bucket.wait(now));
+        let waits = buckets.map(|bucket| bucket.delay(now));
         waits.max().unwrap_or_default()
     }
 }
@@ -88,7 +88,7 @@ mod tests {
         let waits = |cpu, rate| {
             let mut budget = ServingBudget::new(cpu, rate, Duration::ZERO);
             budget.spend(cost);
-            budget.wait(Duration::ZERO)
+            budget.delay(Duration::ZERO)
         };
         let (cpu, rate) = (CpuShare::Percent(25), ServingRate::BytesPerSecond(1000));
         assert_eq!(

@@ -13,7 +13,7 @@ use sublet_lend::ids::SessionId;
 use sublet_lend::wire::{ConnectionClass, PAGE_BYTES};
 use sublet_pace::{AdaptivePoller, PollMode, PollOutcome, PollRule};
 
-use super::directories::AdmitConnections;
+use super::control_queries::AdmitConnections;
 use super::inbox::{ThreadInbox, ThreadMessage};
 use super::page_service::PageService;
 use super::served_connection::{MovedPages, ServedConnection, ServedConnectionEnd, TurnOutcome};
@@ -104,12 +104,12 @@ impl ServingThread {
     /// The kernel's poll failed.
     pub(super) fn run(&mut self) -> io::Result<()> {
         while !self.is_stopped {
-            let pause = self.pause();
-            self.look(pause)?;
+            let delay = self.borrowers_delay();
+            self.look(delay)?;
             self.note_events();
             self.take_messages();
             self.drop_silent();
-            if self.pause().is_zero() {
+            if self.borrowers_delay().is_zero() {
                 self.serve_round();
             }
         }
@@ -120,18 +120,18 @@ impl ServingThread {
     }
 
     /// How long borrowers must wait now.
-    fn pause(&self) -> Duration {
+    fn borrowers_delay(&self) -> Duration {
         let now = self.shared.origin.elapsed();
-        self.shared.budget.lock().wait(now)
+        self.shared.budget.lock().delay(now)
     }
 
     /// Looks for events: at once if there is work, and otherwise at the pace of the last waits.
-    fn look(&mut self, pause: Duration) -> io::Result<()> {
+    fn look(&mut self, delay: Duration) -> io::Result<()> {
         let has_due = !self.reads_due.is_empty() || !self.writes_due.is_empty();
         let longest = self.longest_sleep();
         let (poll, events) = (&mut self.poll, &mut self.events);
         if has_due {
-            poll_kernel(poll, events, Some(pause))?;
+            poll_kernel(poll, events, Some(delay))?;
             return Ok(());
         }
         self.pace.wait(|mode| match mode {

@@ -14,7 +14,7 @@ use sublet_frontends::tenancy::Clock;
 use sublet_lend::ids::{PeerId, SessionId};
 use sublet_store::{Store, TooManyWorkers};
 
-use super::directories::{AdmitConnections, FindLentBlocks};
+use super::control_queries::{AdmitConnections, FindLentBlocks};
 use super::inbox::{ThreadInbox, ThreadMessage};
 use super::page_service::PageService;
 use super::server_figures::{PageServerFigures, ServedPages, ServerCounters};

@@ -115,7 +115,7 @@ fn nothing_of_an_old_lease_is_read_under_a_new_one() {
     borrower.fill(0);
     let away = borrower.away();
     assert_eq!(lender.worker.take_back(BLOCKS), BLOCKS);
-    let taken = lender.worker.store().take_taken_back();
+    let taken = lender.worker.store().drain_taken_back();
     lender.sessions.loans.lock().mark_taken(&taken);
     let again = lender.sessions.lend(&lender.worker, BLOCKS);
     let route = borrower.routes.find(LEASE).expect("a route");

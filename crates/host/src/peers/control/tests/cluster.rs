@@ -21,7 +21,7 @@ use sublet_types::{
 };
 
 use super::super::{
-    ControlMember, ControlPlane, ControlPlanePorts, ControlPlaneSettings, PeerNotice, PeerTables,
+    ControlMember, ControlPlane, ControlPlaneParts, ControlPlaneSettings, PeerNotice, PeerTables,
     ServePageConnections,
 };
 use crate::peers::far_memory::FarMemory;
@@ -80,7 +80,7 @@ impl BoundNode {
         let clock = Clock::by(time.clock());
         let (notices, page_connections) = <(Arc<Mutex<Vec<_>>>, Arc<Mutex<Vec<_>>>)>::default();
         let (noticed, taken) = (Arc::clone(&notices), Arc::clone(&page_connections));
-        let ports = ControlPlanePorts {
+        let parts = ControlPlaneParts {
             store: Arc::clone(&store),
             clock,
             listeners: vec![self.listener],
@@ -92,7 +92,7 @@ impl BoundNode {
         let now = Duration::from_nanos(clock.moment().0);
         let tables = PeerTables::new(&settings, FarMemory::new(GuardPolicy::Relative), now)
             .expect("members that make sense");
-        let plane = ControlPlane::start(&settings, tables, ports).expect("started");
+        let plane = ControlPlane::start(&settings, tables, parts).expect("started");
         TestNode {
             name: self.name,
             tenant: tenant(&store),
