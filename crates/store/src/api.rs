@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::lending::{AwayTicket, Borrowing};
+use crate::borrowing::{AwayTicket, Borrowing};
 
 use sublet_types::{
     Bytes, EvictionKind, Expiry, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode,

@@ -172,7 +172,7 @@ impl LentBlocks {
     }
 
     /// The blocks that were taken back since the last call.
-    pub(crate) fn taken_back(&self) -> Vec<LentBlock> {
+    pub(crate) fn drain_taken_back(&self) -> Vec<LentBlock> {
         std::mem::take(&mut self.taken_back.lock())
     }
 }

@@ -7,6 +7,7 @@
 
 mod api;
 mod arena;
+mod borrowing;
 pub mod disk_caching;
 mod engine;
 pub mod eviction;
@@ -14,7 +15,6 @@ mod floors;
 mod frames;
 mod giving;
 mod items;
-mod lending;
 mod lent;
 mod loss;
 mod pages;
@@ -36,9 +36,9 @@ pub use api::*;
 #[cfg(any(test, feature = "fake"))]
 pub use arena::fake;
 pub use arena::{KernelOutOfMemory, MappedMemory, Memory, UnwrittenPage};
+pub use borrowing::*;
 pub use floors::FloorFigures;
 pub use items::{Entry, EvictedItem, EvictionListener, ItemUse, LISTENER_WAITING_MAX};
-pub use lending::*;
 pub use pages::{Removal, SHARERS_MAX};
 pub use release_order::{BlockOrder, ReleaseCandidate};
 pub use settings::{PageSettings, StoreSettings};

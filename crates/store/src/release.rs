@@ -235,7 +235,7 @@ impl Worker {
     /// Evicts a few pages ahead of the puts of tenants that have all they may have, and keeps far blocks ready for
     /// those whose pages go to lenders. Returns whether any of them puts. Call it again after some milliseconds then.
     pub fn evict_ahead(&self, whom: EvictAheadScope, now: Second) -> bool {
-        let mut puts = self.ready_far_blocks();
+        let mut puts = self.keep_far_blocks_ready();
         for tenant in self.store().tenants.iter() {
             puts |= self.pinned(|| self.store().pages.evict_ahead(tenant, whom, now));
         }

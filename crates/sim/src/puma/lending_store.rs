@@ -108,7 +108,7 @@ impl LendingStore {
         if release.amount > Bytes::ZERO {
             self.worker.release(release, now.second());
         }
-        let taken = self.store.take_taken_back();
+        let taken = self.store.drain_taken_back();
         let index_of = |block: &LentBlock| {
             self.lent
                 .iter()

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::arena::{ROW, WordTable};
-use crate::lending::{FarFrame, PageSeal, SealTag};
+use crate::borrowing::{FarFrame, PageSeal, SealTag};
 
 use super::{Frame, FrameId, FrameRows, QueueId};
 

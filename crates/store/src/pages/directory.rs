@@ -18,9 +18,9 @@ use sublet_types::{ObjectId, PageIndex};
 use super::directory_slots::{DirectorySlot, DirectorySlots};
 use super::leaf::{LeafChange, LeafId, Leaves};
 use crate::arena::PrefetchBatch;
+use crate::borrowing::FarFrame;
 use crate::frames::FrameId;
 use crate::frames::{EXTENT_PAGES, HashSeed, SeededHasher, StoredKey};
-use crate::lending::FarFrame;
 
 /// Bits for the number of a frame, a place on disk or a leaf. They cover 4 TiB of pages.
 const PLACE_BITS: u32 = 30;

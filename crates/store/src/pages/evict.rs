@@ -66,7 +66,7 @@ pub(super) fn evict(
     while !budget.is_spent() {
         let frame = evicting.shard.eviction.victim(&pages.frames, now)?;
         let key = pages.frames.get(frame).key();
-        let left = evicting.forget_page(frame, key);
+        let left = evicting.let_go(frame, key);
         if pages.pools.windows(key.pool) == WindowEviction::Whole {
             evicting.evict_neighbours(key);
         }
@@ -128,7 +128,7 @@ impl ShardEviction<'_> {
                 hash: pages.seed.page_of(object, key.index),
                 now: self.now,
             });
-            let left = self.forget_page(frame, key);
+            let left = self.let_go(frame, key);
             if left != EvictedFrame::Dropped {
                 pages.lose(frame);
             }
@@ -140,26 +140,38 @@ impl ShardEviction<'_> {
     }
 
     /// Removes the directory entry of a page that its eviction has dropped, or makes it lead to a lender.
-    fn forget_page(&mut self, frame: FrameId, key: StoredKey) -> EvictedFrame {
+    fn let_go(&mut self, frame: FrameId, key: StoredKey) -> EvictedFrame {
         let pages = self.pages;
         let object = self.object(key);
-        let block = pages.arena.block(pages.frames.block(frame));
-        let is_own = || block.is_of_pages(self.owner.id, PageKind::Ephemeral);
-        let may_go = || pages.frames.get(frame).pattern() == AccessPattern::Random && is_own();
-        let may_go = pages.far.has_blocks() && may_go();
-        if !may_go || !pages.send_away(self.owner, self.shard, frame, self.now) {
+        let is_sent = self.goes_to_a_lender(frame)
+            && pages.send_away(self.owner, self.shard, frame, self.now);
+        if !is_sent {
             self.shard.remove(&pages.frames, object, key);
         }
-        if !is_own() {
+        if !self.is_own(frame) {
             return EvictedFrame::Dropped;
         }
         self.shard.tally.evictions.bump();
         let hash = pages.seed.page_of(object, key.index);
         self.shard.sample(hash, SampledUse::Evict);
+        let block = pages.arena.block(pages.frames.block(frame));
         match block.is_leaving() {
             true => EvictedFrame::NoFrame,
             false => EvictedFrame::Frame,
         }
+    }
+
+    /// Returns whether a page is one for a lender. One of a sequential run is not (P6): its backing gives such pages
+    /// quickly, and they would push out those that are worth it.
+    fn goes_to_a_lender(&self, frame: FrameId) -> bool {
+        let pattern = || self.pages.frames.get(frame).pattern();
+        self.pages.far.has_blocks() && pattern() == AccessPattern::Random && self.is_own(frame)
+    }
+
+    /// Returns whether a frame's block is still the owner's.
+    fn is_own(&self, frame: FrameId) -> bool {
+        let block = self.pages.arena.block(self.pages.frames.block(frame));
+        block.is_of_pages(self.owner.id, PageKind::Ephemeral)
     }
 
     fn object(&self, key: StoredKey) -> u64 {

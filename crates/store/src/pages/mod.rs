@@ -43,8 +43,8 @@ use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 
 use crate::api::{CreatePoolError, PageFigures, PageOverhead, TENANTS_MAX};
 use crate::arena::{Arena, BlockId, BlockOwner, LiveTotals, PageKind};
+use crate::borrowing::Borrowing;
 use crate::frames::{FrameId, FrameTable, HashSeed, STAMPS, StoredKey};
-use crate::lending::Borrowing;
 use crate::settings::{PageSettings, StoreSettings};
 use crate::tenants::{Tenant, Tenants};
 #[cfg(test)]

@@ -12,8 +12,8 @@ use super::locked_shard::LockedShard;
 use super::pending_removal::Removal;
 use crate::api::{AccessPattern, GetOutcome, PageKey, PutOutcome, PutRefused};
 use crate::arena::{UnwrittenPage, prefetch_for_write};
+use crate::borrowing::AwayTicket;
 use crate::frames::{EXTENT_PAGES, StoredKey};
-use crate::lending::AwayTicket;
 use crate::pinned_thread::PinnedThread;
 use crate::tenants::Tenant;
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use sublet_types::{Bytes, LentBlock, TenantId};
 
 use super::Store;
-use crate::lending::{Borrowing, LeaseFigures, LeaseSlot, OpenLeaseError};
+use crate::borrowing::{Borrowing, LeaseFigures, LeaseSlot, OpenLeaseError};
 use crate::reclaim::capacity;
 
 impl Store {
@@ -86,8 +86,8 @@ impl Store {
     }
 
     /// The blocks that were taken back since the last call, because the host or a tenant needed them.
-    pub fn take_taken_back(&self) -> Vec<LentBlock> {
-        self.lent.taken_back()
+    pub fn drain_taken_back(&self) -> Vec<LentBlock> {
+        self.lent.drain_taken_back()
     }
 
     /// Whether a tenant's pages may go to lenders.

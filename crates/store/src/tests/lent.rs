@@ -118,7 +118,7 @@ fn a_release_takes_lent_blocks_first() {
         Bytes(((free + 3) * BLOCK) as u64)
     );
     assert_eq!(store.lent(), 2);
-    let mut gone = store.take_taken_back();
+    let mut gone = store.drain_taken_back();
     gone.sort_by_key(|lent| lent.block);
     let mut coldest = [lent[1], lent[3], lent[2]];
     coldest.sort_by_key(|lent| lent.block);
@@ -149,7 +149,7 @@ fn a_tenant_that_needs_a_block_takes_lent_ones_back() {
     }
     assert_eq!(client.figures().tally.evictions, 0);
     assert!(store.lent() < lent);
-    assert_eq!(store.take_taken_back().len() as u32, lent - store.lent());
+    assert_eq!(store.drain_taken_back().len() as u32, lent - store.lent());
 }
 
 /// No item goes while other hosts have blocks, however much is stored.

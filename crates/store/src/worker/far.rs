@@ -4,7 +4,7 @@ use sublet_types::{Second, TenantId};
 
 use super::{Pin, Worker};
 use crate::api::{GetOutcome, PageKey};
-use crate::lending::{AwayTicket, LeaseSlot, OutboundPage, SendOutcome};
+use crate::borrowing::{AwayTicket, LeaseSlot, OutboundPage, SendOutcome};
 
 impl Worker {
     /// Ends a get that was answered with a ticket, when its page has come and its seal was checked.
@@ -66,8 +66,8 @@ impl Worker {
     }
 
     /// Keeps far blocks ready for tenants that fill them. Returns whether a tenant wanted one.
-    pub(crate) fn ready_far_blocks(&self) -> bool {
+    pub(crate) fn keep_far_blocks_ready(&self) -> bool {
         self.store().divide_targets();
-        self.pinned(|| self.store().pages.ready_far_blocks())
+        self.pinned(|| self.store().pages.keep_far_blocks_ready())
     }
 }

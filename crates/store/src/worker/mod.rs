@@ -64,7 +64,8 @@ impl Worker {
         &self.store.items
     }
 
-    /// Runs `work` with all blocks pinned. Many reads within it pay for the pin once. It must not wait for anything.
+    /// Runs `work` with all blocks pinned. Many reads within it pay for the pin once. It must not wait for anything,
+    /// except by [`wait_unpinned`](Worker::wait_unpinned).
     #[inline]
     pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
         let _pin = Pin::new(self);

@@ -5,7 +5,7 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 use super::{Pin, Worker};
 use crate::api::*;
 use crate::arena::{PageKind, UnwrittenPage};
-use crate::lending::AwayTicket;
+use crate::borrowing::AwayTicket;
 use crate::pages::{
     Displacement, FrameSearch, PageAccess, PageMask, PageVerb, PutAttempt, Removal, Shortage,
     SiblingSearch,

@@ -125,7 +125,7 @@ impl LenderStore {
 
     /// Records which blocks went, as the daemon does after each release.
     pub(super) fn note_taken_back(&self) {
-        let taken = self.worker.store().take_taken_back();
+        let taken = self.worker.store().drain_taken_back();
         self.session.mark_taken(&taken);
     }
 }

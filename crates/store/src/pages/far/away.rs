@@ -1,8 +1,8 @@
 //! A get of a page that a lender has: the ticket to fetch it by, and what becomes of the page when its bytes have come.
 
 use crate::api::GetOutcome;
+use crate::borrowing::{AwayTicket, FarFrame};
 use crate::frames::FarState;
-use crate::lending::{AwayTicket, FarFrame};
 use crate::pages::arrivals::Arrivals;
 use crate::pages::directory::Whereabouts;
 use crate::pages::frame_source::{Displacement, FrameSearch, FrameSource};
@@ -97,6 +97,12 @@ impl LockedShard<'_> {
         };
         visit(page);
         self.count_far_hit(frame);
+        self.leave_or_come_home(frame, page);
+        GetOutcome::Hit
+    }
+
+    /// Moves a far page that was hit: in an exclusive pool it leaves, and in others it comes home at its second far hit.
+    fn leave_or_come_home(&mut self, frame: FarFrame, page: &[u8]) {
         let facts = self.pages.frames.far().get(frame);
         let was_hit = facts.hits() > 0;
         facts.set_hits(1);
@@ -105,7 +111,6 @@ impl LockedShard<'_> {
         } else if was_hit {
             self.bring_home(page);
         }
-        GetOutcome::Hit
     }
 
     /// Serves a get whose page a lender does not have any more: a miss, unless the page has changed meanwhile.

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use sublet_types::{Bytes, Second, TenantId};
 
 use crate::arena::{Block, BlockOwner, PageKind};
-use crate::frames::FAR_FRAME_BYTES;
-use crate::lending::{
+use crate::borrowing::{
     FarAddress, FarFrame, LEASES_MAX, LeaseFigures, LeaseSlot, OpenLeaseError, SEQUENCE_MAX,
 };
+use crate::frames::FAR_FRAME_BYTES;
 use crate::tenants::Tenant;
 
 /// Records of blocks that are made at once.
@@ -203,7 +203,7 @@ impl FarBlocks {
     }
 
     /// Returns whether a tenant took a block since the last call.
-    pub(super) fn took_some(&self) -> bool {
+    pub(super) fn take_activity(&self) -> bool {
         self.took_some.swap(false, Ordering::Relaxed)
     }
 

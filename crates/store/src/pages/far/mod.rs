@@ -12,6 +12,7 @@
 
 mod away;
 mod blocks;
+mod leases;
 mod outbox;
 mod sweep;
 mod tenant_far;
@@ -20,7 +21,7 @@ mod transfer;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
-use crate::lending::{LEASES_MAX, LeaseSlot};
+use crate::borrowing::{LEASES_MAX, LeaseSlot};
 use crate::settings::PageSettings;
 use blocks::FarBlocks;
 use outbox::Outbox;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::lending::{FarFrame, LEASES_MAX, LeaseSlot};
+use crate::borrowing::{FarFrame, LEASES_MAX, LeaseSlot};
 
 /// One lease may have at most this fraction of the outbox, so that a lender that hangs leaves room for the others.
 const LEASE_ONE_IN: u32 = 2;

@@ -1,14 +1,12 @@
-//! Far blocks that go: dropped at once, swept later.
+//! Far blocks that go: dropped at once, swept later, and kept ready while tenants want some.
 
-use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use sublet_types::{Bytes, Second, TenantId};
+use sublet_types::{Second, TenantId};
 
 use super::blocks::{BlockFate, FarBlockId};
-use crate::api::FarFigures;
+use crate::borrowing::FarFrame;
 use crate::frames::FarState;
-use crate::lending::{Borrowing, FarFrame, LeaseFigures, LeaseSlot, OpenLeaseError};
 use crate::pages::PageStore;
 use crate::pages::shard::Shard;
 use crate::tenants::Tenant;
@@ -25,124 +23,25 @@ const READY_MAX: u32 = 32;
 /// Seconds after which a block that nobody read goes back to its lender.
 const UNREAD_SECS: u32 = 600;
 
+/// Which far blocks a tenant wants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FarWant {
+    /// None.
+    Nothing,
+    /// It has all that it may have, and the oldest of them go.
+    OfItsOwn,
+    /// It may have more than it has.
+    OfOthers,
+}
+
 /// Of this many blocks, how many are kept ready.
 fn ready_blocks(blocks: u32) -> u32 {
     (blocks / READY_ONE_IN).clamp(1, READY_MAX)
 }
 
 impl PageStore {
-    /// Sets how many blocks of the arena tenants may hold together. It decides which part of a target is far memory.
-    pub(crate) fn set_blocks_here(&self, blocks: u32) {
-        self.far.blocks.set_here(blocks);
-    }
-
-    /// Adds blocks to a lease, or opens it with them.
-    ///
-    /// # Errors
-    ///
-    /// There is no such number, or no room for the blocks.
-    pub(crate) fn add_to_lease(
-        &self,
-        lease: LeaseSlot,
-        distance: u32,
-        indices: Range<u32>,
-    ) -> Result<(), OpenLeaseError> {
-        let is_new = self.far.blocks.figures(lease).blocks == 0;
-        self.far.blocks.add(lease, distance, indices)?;
-        if is_new {
-            self.far.sent(lease).store(0, Ordering::Relaxed);
-        }
-        self.charge_far_overhead();
-        self.far.outbox().prepare(lease);
-        self.make_room_for_far_blocks();
-        Ok(())
-    }
-
-    fn make_room_for_far_blocks(&self) {
-        for tenant in self.tenants.iter() {
-            if let Some(tenant_pages) = self.existing_tenant_pages(tenant) {
-                tenant_pages.far.make_room(&self.far.blocks, tenant.id);
-            }
-        }
-    }
-
-    /// Ends a lease. No get finds a page of it from now on.
-    pub(crate) fn end_lease(&self, lease: LeaseSlot) {
-        self.far.blocks.end(lease);
-        self.take_from_lease(lease, |_| true, BlockFate::Gone);
-    }
-
-    /// Takes blocks from a lease that their lender has back already.
-    pub(crate) fn recall(&self, lease: LeaseSlot, indices: &Range<u32>) {
-        self.take_from_lease(lease, |index| indices.contains(&index), BlockFate::Gone);
-    }
-
-    fn take_from_lease(&self, lease: LeaseSlot, which: impl Fn(u32) -> bool, fate: BlockFate) {
-        let far = &self.far.blocks;
-        let drop_used = || {
-            for block in far.of_lease(lease) {
-                if which(far.get(block).index()) {
-                    self.drop_far_block(block, fate);
-                }
-            }
-        };
-        drop_used();
-        let ready = far.withdraw_ready(u32::MAX, |of, index| of == lease && which(index));
-        ready
-            .iter()
-            .for_each(|block| self.vacate_far_block(*block, fate));
-        // A tenant may have taken a ready block meanwhile.
-        drop_used();
-    }
-
-    /// Chooses blocks of one lease that go back to its lender: ready ones first, then those that were taken first.
-    /// Returns how many were chosen.
-    pub(crate) fn return_blocks_of(&self, lease: LeaseSlot, blocks: u32) -> u32 {
-        let far = &self.far.blocks;
-        let ready = far.withdraw_ready(blocks, |of, _| of == lease);
-        let mut left = blocks - ready.len() as u32;
-        ready
-            .iter()
-            .for_each(|block| self.vacate_far_block(*block, BlockFate::Returned));
-        let mut used = far.of_lease(lease);
-        used.retain(|block| far.get(*block).record.account().is_some());
-        used.sort_by_key(|block| far.get(*block).record.sequence());
-        for block in used {
-            if left > 0 && self.drop_far_block(block, BlockFate::Returned) {
-                left -= 1;
-            }
-        }
-        blocks - left
-    }
-
-    /// Blocks that go back to their lenders now, each with its lease and its index in it.
-    pub(crate) fn take_returned(&self) -> Vec<(LeaseSlot, u32)> {
-        self.far.blocks.take_returned()
-    }
-
-    /// What is known of a lease.
-    pub(crate) fn lease_figures(&self, lease: LeaseSlot) -> LeaseFigures {
-        LeaseFigures {
-            outbound: self.far.outbox().used(lease),
-            sent: self.far.sent(lease).load(Ordering::Relaxed),
-            ..self.far.blocks.figures(lease)
-        }
-    }
-
-    /// The blocks of lenders now.
-    pub(crate) fn far_figures(&self) -> FarFigures {
-        let far = &self.far.blocks;
-        let bytes = |blocks: u32| Bytes(u64::from(blocks) * self.arena.block_bytes() as u64);
-        FarFigures {
-            borrowed: bytes(far.borrowed()),
-            ready: bytes(far.ready()),
-            used: bytes(self.tenants.iter().map(Tenant::far_held).sum()),
-            overhead: self.far_overhead_of(far.borrowed()),
-        }
-    }
-
     /// Drops a far block with all that is in it. Returns whether it was somebody's.
-    fn drop_far_block(&self, block: FarBlockId, fate: BlockFate) -> bool {
+    pub(super) fn drop_far_block(&self, block: FarBlockId, fate: BlockFate) -> bool {
         let far = self.far.blocks.get(block);
         let Some(tenant) = far.record.account().and_then(|id| self.tenants.get(id)) else {
             far.raise_fate(fate);
@@ -180,34 +79,19 @@ impl PageStore {
 
     /// Keeps blocks ready while tenants want some: the oldest go, before a put needs their frames. Returns whether a
     /// tenant wanted one.
-    pub(crate) fn ready_far_blocks(&self) -> bool {
+    pub(crate) fn keep_far_blocks_ready(&self) -> bool {
         let far = &self.far.blocks;
         if !far.are_there() {
             return false;
         }
         let (mut wanted, mut is_short) = (false, false);
         for tenant in self.tenants.iter() {
-            let tenant_pages = self.existing_tenant_pages(tenant);
-            let wants = tenant_pages.is_some_and(|tenant_pages| {
-                let wants = tenant_pages.far.was_wanting();
-                if wants {
-                    tenant_pages.far.make_room(far, tenant.id);
-                }
-                wants
-            });
-            let most = far.most_of(tenant);
-            let has_all = tenant.far_held() >= most;
-            wanted |= wants;
-            is_short |= wants && !has_all;
-            // It makes room for what it wants among its own.
-            let kept = match wants && has_all {
-                true => most.saturating_sub(ready_blocks(most)),
-                false => most,
-            };
-            self.drop_far_blocks_beyond(kept, tenant);
+            let want = self.want_of(tenant);
+            wanted |= want != FarWant::Nothing;
+            is_short |= want == FarWant::OfOthers;
         }
         let ready = ready_blocks(far.borrowed());
-        if is_short || far.took_some() {
+        if is_short || far.take_activity() {
             let coming = far.ready() + far.unswept() as u32;
             for _ in coming..ready {
                 // What is the far part of a target stays its tenant's.
@@ -219,6 +103,29 @@ impl PageStore {
         }
         while self.sweep_some_far() && far.ready() < ready {}
         wanted
+    }
+
+    /// Takes a tenant's want of far blocks. One that has all that it may have makes room among its own, and one that has
+    /// more gives the oldest up.
+    fn want_of(&self, tenant: &Tenant) -> FarWant {
+        let far = &self.far.blocks;
+        let tenant_pages = self.existing_tenant_pages(tenant);
+        let wants = tenant_pages.is_some_and(|tenant_pages| {
+            let wants = tenant_pages.far.take_want();
+            if wants {
+                tenant_pages.far.make_room(far, tenant.id);
+            }
+            wants
+        });
+        let most = far.most_of(tenant);
+        let has_all = tenant.far_held() >= most;
+        let (want, kept) = match (wants, has_all) {
+            (false, _) => (FarWant::Nothing, most),
+            (true, true) => (FarWant::OfItsOwn, most.saturating_sub(ready_blocks(most))),
+            (true, false) => (FarWant::OfOthers, most),
+        };
+        self.drop_far_blocks_beyond(kept, tenant);
+        want
     }
 
     /// Drops a tenant's oldest far blocks until it has at most this many.
@@ -243,20 +150,6 @@ impl PageStore {
                     self.drop_far_block(block, BlockFate::Returned);
                 }
             }
-        }
-    }
-
-    /// Whether a tenant's pages may go to lenders.
-    pub(crate) fn borrowing(&self, tenant: &Tenant) -> Borrowing {
-        let tenant_pages = self.existing_tenant_pages(tenant);
-        Borrowing::from(tenant_pages.is_none_or(|tenant_pages| tenant_pages.far.may_borrow()))
-    }
-
-    /// Sets whether a tenant's pages may go to lenders. If they may not, those that are there are forgotten.
-    pub(crate) fn set_borrowing(&self, tenant: &Tenant, borrowing: Borrowing) {
-        self.tenant_pages(tenant).far.set_borrowing(borrowing);
-        if borrowing == Borrowing::Forbidden {
-            self.drop_far_blocks_of(tenant);
         }
     }
 
@@ -310,22 +203,10 @@ impl PageStore {
     }
 
     /// Takes a block from its lease, and gives the memory of its records back (P8). Nothing leads to its frames.
-    fn vacate_far_block(&self, block: FarBlockId, fate: BlockFate) {
+    pub(super) fn vacate_far_block(&self, block: FarBlockId, fate: BlockFate) {
         self.frames.far().give_back(self.far.blocks.rows_of(block));
         self.far.blocks.vacate(block, fate);
         self.charge_far_overhead();
-    }
-
-    /// Counts what the records of far blocks take against the arena's limit.
-    fn charge_far_overhead(&self) {
-        self.far
-            .blocks
-            .with_overhead(|overhead| self.arena.charge(overhead.0));
-    }
-
-    /// What the records of this many far blocks take.
-    pub(crate) fn far_overhead_of(&self, blocks: u32) -> Bytes {
-        self.far.blocks.overhead_of(blocks)
     }
 
     fn sweep_far_frame(&self, tenant: &Tenant, frame: FarFrame) {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use sublet_types::{Second, TenantId};
 
 use super::blocks::{FarBlockId, FarBlocks, TakenBlock};
-use crate::lending::{Borrowing, FarFrame};
+use crate::borrowing::{Borrowing, FarFrame};
 use crate::tenants::Tenant;
 
 /// The most far frames that a shard gets at once.
@@ -63,7 +63,7 @@ impl TenantFar {
     }
 
     /// Returns whether it wanted a frame in vain since the last call, or will soon.
-    pub(super) fn was_wanting(&self) -> bool {
+    pub(super) fn take_want(&self) -> bool {
         self.wanting.swap(false, Ordering::Relaxed)
     }
 

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::arena::LiveAmount;
+use crate::borrowing::{FarFrame, LeaseSlot, OutboundPage, PageSeal, SendOutcome};
 use crate::frames::FrameId;
 use crate::frames::{FarState, StoredKey};
-use crate::lending::{FarFrame, LeaseSlot, OutboundPage, PageSeal, SendOutcome};
 use crate::pages::PageStore;
 use crate::pages::directory::Whereabouts;
 use crate::pages::evict::SweepBudget;

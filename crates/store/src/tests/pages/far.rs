@@ -4,7 +4,7 @@ use sublet_types::{EvictionKind, ReleaseMode};
 
 use super::lender::{FakeLender, FetchAnswer};
 use super::*;
-use crate::lending::{AwayTicket, Borrowing, LeaseSlot, OpenLeaseError};
+use crate::borrowing::{AwayTicket, Borrowing, LeaseSlot, OpenLeaseError};
 
 pub(super) const LEASE: LeaseSlot = LeaseSlot(0);
 
@@ -309,7 +309,7 @@ fn the_oldest_block_goes_and_holes_are_refilled_first() {
     for index in 10_000..10_000 + 200 {
         assert!(fixture.client.put(1, index, index.into()).is_stored());
         fixture.lender.settle_all(&fixture.client.worker, LEASE);
-        fixture.client.worker.ready_far_blocks();
+        fixture.client.worker.keep_far_blocks_ready();
     }
     assert!(fixture.at_lenders() >= 16, "{}", fixture.at_lenders());
     let young = (10_000..10_200).rev().take(70);
@@ -555,7 +555,7 @@ fn far_memory_is_shared_by_weight() {
             assert!(client.put(1, index, index.into()).is_stored());
         }
         lender.settle_all(&clients[0].worker, LEASE);
-        clients[0].worker.ready_far_blocks();
+        clients[0].worker.keep_far_blocks_ready();
     }
     let [ann, ben] = clients.map(|client| client.figures().at_lenders.0);
     assert!(ann + ben > 10 * 16, "{ann} {ben}");

@@ -12,7 +12,11 @@ fn a_lease_counts_the_pages_that_are_sent() {
     let sent = |fixture: &Fixture| fixture.store().lease_figures(LEASE).sent;
     for index in 1000..1010 {
         fixture.client.put(1, index, index.into());
-        assert_eq!(sent(&fixture), u64::from(index - 1000), "a put counts nothing");
+        assert_eq!(
+            sent(&fixture),
+            u64::from(index - 1000),
+            "a put counts nothing"
+        );
         let worker = &fixture.client.worker;
         assert_eq!(fixture.lender.carry(worker, LEASE, 9), 1);
         fixture.lender.answer(worker, 0, index < 1003, false);

@@ -11,7 +11,7 @@ use sublet_types::{EvictionKind, ReleaseMode, WindowEviction};
 use super::super::counted::assert_counted;
 use super::lender::{FakeLender, FetchAnswer};
 use super::*;
-use crate::lending::{AwayTicket, Borrowing, LEASES_MAX, LeaseSlot};
+use crate::borrowing::{AwayTicket, Borrowing, LEASES_MAX, LeaseSlot};
 
 /// Steps of one run, and runs. Together they are a million operations.
 const STEPS: u32 = 10_000;
@@ -145,7 +145,7 @@ impl World {
                 while self.worker().upkeep(second) {}
             }
             _ => {
-                self.worker().ready_far_blocks();
+                self.worker().keep_far_blocks_ready();
             }
         }
     }

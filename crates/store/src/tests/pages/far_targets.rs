@@ -50,7 +50,7 @@ impl TwoTenants {
                 assert!(client.put(1, self.content, 7).is_stored());
             }
             self.lender.settle_all(&self.clients[0].worker, LEASE);
-            self.clients[0].worker.ready_far_blocks();
+            self.clients[0].worker.keep_far_blocks_ready();
         }
     }
 
@@ -112,7 +112,7 @@ fn a_lower_target_takes_far_blocks() {
     both.put(&[0], 600);
     assert!(both.held(0).1 >= 11);
     both.set_target(0, 10);
-    both.clients[0].worker.ready_far_blocks();
+    both.clients[0].worker.keep_far_blocks_ready();
     assert_eq!(both.held(0).1, 6);
 }
 

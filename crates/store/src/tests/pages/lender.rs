@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::api::{GetOutcome, PageKey};
-use crate::lending::{
+use crate::borrowing::{
     AwayTicket, FarAddress, LeaseSlot, OutboundPage, PageSeal, SealTag, SendOutcome,
 };
 
