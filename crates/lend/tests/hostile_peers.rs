@@ -288,6 +288,29 @@ fn a_flood_is_shut_out_and_unknown_kinds_are_counted() {
     );
 }
 
+/// Bytes count whether or not they are lines: a line may be as long as sixty thousand, and TLS needs none.
+#[test]
+fn a_flood_of_bytes_is_shut_out() {
+    let mut bench = Bench::up();
+    let received = LendingInput::Received {
+        connection: WIRE,
+        bytes: 64 << 10,
+    };
+    for second in 0..3 {
+        bench.now = Duration::from_secs(second);
+        (0..100).for_each(|_| bench.tell(received.clone()));
+        assert_eq!(bench.shut_cause(), None);
+    }
+    (0..29).for_each(|_| bench.tell(received.clone()));
+    assert_eq!(
+        (bench.shut_cause(), bench.shuts_logged()),
+        (Some(ShutCause::Flood), 1)
+    );
+    // What an old connection brings is nobody's.
+    (0..1000).for_each(|_| bench.tell(received.clone()));
+    assert_eq!(bench.shuts_logged(), 1);
+}
+
 #[test]
 fn foreign_leases_and_unasked_claims_change_nothing() {
     let mut bench = Bench::up();

@@ -33,6 +33,13 @@ pub enum LendingInput {
         /// The line.
         line: ControlLine,
     },
+    /// A connection brought bytes. Those of the lines that it brought are among them.
+    Received {
+        /// The connection.
+        connection: ConnectionId,
+        /// How many, as TLS sends them.
+        bytes: usize,
+    },
     /// A connection brought what is no line of this protocol.
     Garbled {
         /// The connection.

@@ -28,7 +28,7 @@ pub enum ShutCause {
     Protocol,
     /// It granted what was not asked for, or the same twice.
     Grant,
-    /// It sent too many lines.
+    /// It sent too many lines, or too many bytes.
     Flood,
     /// Its data connections lied.
     Distrust,

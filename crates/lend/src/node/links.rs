@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::action::LendingAction;
 use super::event::{BorrowEnd, LendingChange, LinkLoss, LoanEnd};
-use super::flood::LineRate;
+use super::flood::SendRate;
 use super::link::{LinkSession, LinkState, PeerIntent, ShutCause};
 use super::machine::{LendingNode, STRANGERS_MAX};
 use super::status::LendingPhase;
@@ -100,10 +100,20 @@ impl LendingNode {
         }
     }
 
-    pub(super) fn count_line(&mut self, now: Duration, peer: PeerId) -> LineRate {
+    pub(super) fn count_line(&mut self, now: Duration, peer: PeerId) -> SendRate {
         let link = &mut self.links[peer.slot()];
         link.session.silence = Duration::ZERO;
-        link.flood.count(now)
+        link.flood.count_line(now)
+    }
+
+    pub(super) fn received(&mut self, now: Duration, connection: ConnectionId, bytes: usize) {
+        let Some(peer) = self.peer_on(connection) else {
+            return;
+        };
+        let flood = &mut self.links[peer.slot()].flood;
+        if flood.count_bytes(now, bytes) == SendRate::Flood {
+            self.shut(now, peer, ShutCause::Flood);
+        }
     }
 
     pub(super) fn message(&mut self, now: Duration, peer: PeerId, message: ControlMessage) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::action::{ActionQueue, FreeReason, LendingAction};
 use super::event::{BorrowEnd, LendingChange, LendingEvent, LoanEnd};
-use super::flood::LineRate;
+use super::flood::SendRate;
 use super::input::LendingInput;
 use super::link::{PeerLink, ShutCause};
 use super::roles::{RoleGate, RoleInputs};
@@ -90,6 +90,7 @@ impl LendingNode {
                 self.connect_failed(now, peer)
             }
             LendingInput::Heard { connection, line } => self.line(now, connection, line),
+            LendingInput::Received { connection, bytes } => self.received(now, connection, bytes),
             LendingInput::Garbled { connection } => self.garbled(now, connection),
             LendingInput::Ended { connection } => self.connection_ended(now, connection),
             LendingInput::Lendable { blocks } => self.lendable = blocks,
@@ -252,7 +253,7 @@ impl LendingNode {
         let Some(peer) = self.peer_on(connection) else {
             return;
         };
-        if self.count_line(now, peer) == LineRate::Flood {
+        if self.count_line(now, peer) == SendRate::Flood {
             return self.shut(now, peer, ShutCause::Flood);
         }
         match line {

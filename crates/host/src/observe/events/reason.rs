@@ -100,7 +100,7 @@ whys! {
     Stranger "stranger" "its certificate is of this cluster, and `peers.members` does not name it";
     Garbled "garbled" "it sent what is no line of the protocol";
     WrongGrant "wrong-grant" "it granted what nobody asked for, or the same twice";
-    Flood "flood" "it sent too many lines";
+    Flood "flood" "it sent too many lines or bytes";
     Forged "forged" "it gave several pages in a row that are not those it was given";
     SaidBye "said-bye" "it said that this host misbehaved";
     InFull "in-full" "all that was asked for";

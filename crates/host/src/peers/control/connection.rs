@@ -20,6 +20,9 @@ const UNSENT_BYTES_MAX: usize = 16 * LINE_BYTES_MAX;
 /// Bytes that are decrypted at once.
 const CHUNK_BYTES: usize = 16 << 10;
 
+/// The most reads of a turn. None takes more than a record of TLS, so that a turn takes less than a millisecond.
+const TURN_READS_MAX: usize = 16;
+
 /// Which end opened a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionOpener {
@@ -60,8 +63,19 @@ pub(super) enum ConnectionEnd {
 pub(super) enum ReadProgress {
     /// There may be.
     Some,
-    /// The socket is empty. The kernel reports when it is not.
+    /// The socket is empty, and the kernel reports when it is not. Or nobody wants what it has.
     Blocked,
+}
+
+/// What a turn of a connection brought.
+#[derive(Debug)]
+pub(super) struct ReadTurn {
+    /// The lines that are complete.
+    pub(super) lines: Vec<ControlLine>,
+    /// Bytes that came, as TLS sends them.
+    pub(super) bytes: usize,
+    /// Whether there may be more, or why the connection is over. The lines before that count.
+    pub(super) progress: Result<ReadProgress, ConnectionEnd>,
 }
 
 /// One control connection.
@@ -97,18 +111,36 @@ impl ControlConnection {
         }
     }
 
-    /// Reads some of what has come, and appends the lines that are complete.
-    ///
-    /// # Errors
-    ///
-    /// The connection is over. The lines before that count.
-    pub(super) fn read(
+    /// Reads what has come, until the socket is empty, the connection is over or its turn is. A connection that is
+    /// closing reads nothing: whoever was shut out may send as much as it likes.
+    pub(super) fn read_turn(&mut self) -> ReadTurn {
+        let mut turn = ReadTurn {
+            lines: Vec::new(),
+            bytes: 0,
+            progress: Ok(ReadProgress::Blocked),
+        };
+        if matches!(self.stage, ConnectionStage::Closing(_)) {
+            return turn;
+        }
+        for _ in 0..TURN_READS_MAX {
+            turn.progress = self.read(&mut turn.lines, &mut turn.bytes);
+            if !matches!(turn.progress, Ok(ReadProgress::Some)) {
+                break;
+            }
+        }
+        turn
+    }
+
+    /// Reads once, appends the lines that are complete, and adds the bytes.
+    fn read(
         &mut self,
         lines: &mut Vec<ControlLine>,
+        bytes: &mut usize,
     ) -> Result<ReadProgress, ConnectionEnd> {
         match self.tls.read_tls(&mut self.stream) {
             Ok(0) => Err(ConnectionEnd::Closed),
-            Ok(_) => {
+            Ok(read) => {
+                *bytes += read;
                 if let Err(error) = self.tls.process_new_packets() {
                     // The alert tells the peer why. If it does not go out, the peer sees only the end.
                     let _ = self.flush();

@@ -82,6 +82,8 @@ pub(super) struct ControlSockets {
     pub(super) newcomers: Newcomers,
     pub(super) connections: BTreeMap<ConnectionId, ControlConnection>,
     pub(super) next: ConnectionId,
+    /// Sockets that may have more than their last turn took. The kernel reports only what is new.
+    pub(super) due: BTreeSet<Token>,
     /// Members whose certificates were put on the deny list while they were connected.
     pub(super) denied: BTreeMap<PeerId, Fingerprint>,
     /// Members that were not reached, and of which that was said.
@@ -94,9 +96,17 @@ impl Default for ControlSockets {
             newcomers: Newcomers::default(),
             connections: BTreeMap::new(),
             next: FIRST_CONNECTION,
+            due: BTreeSet::new(),
             denied: BTreeMap::new(),
             unreachable: BTreeSet::new(),
         }
+    }
+}
+
+impl ControlSockets {
+    /// Lets a connection have another turn.
+    pub(super) fn make_due(&mut self, id: ConnectionId) {
+        self.due.insert(Token(id.0 as usize));
     }
 }
 
@@ -117,10 +127,12 @@ impl ControlThread {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
-            for event in events.iter().filter(|event| event.token() != WAKER) {
-                self.socket_ready(event.token());
-                self.settle();
-            }
+            // Each has one turn, and then commands and time have theirs, however much a peer sends.
+            let ready = events.iter().map(|event| event.token());
+            self.sockets
+                .due
+                .extend(ready.filter(|token| *token != WAKER));
+            self.serve_due();
             self.connect_found();
             self.settle();
         }
@@ -133,6 +145,9 @@ impl ControlThread {
     }
 
     fn longest_wait(&self) -> Duration {
+        if !self.sockets.due.is_empty() {
+            return Duration::ZERO;
+        }
         let now = self.now();
         let ticks_at = self.times.ticked_at.map_or(now, |at| at + TICK_EVERY);
         // A millisecond at least, because the kernel counts in those.

@@ -35,12 +35,23 @@ const GARBLED: &str = "garbled";
 /// The most connections that were accepted and whose handshake goes on. A further one takes the place of the oldest.
 const HANDSHAKES_MAX: usize = 64;
 
+/// The most connections that are accepted before others have their turn.
+const TURN_ACCEPTS_MAX: usize = 64;
+
 /// The most control connections. There is one a member, and for a moment those that are closing. Further ones are not
 /// accepted.
 const CONNECTIONS_MAX: usize = 1024;
 
 impl ControlThread {
-    /// Works on a socket of which the kernel reported something.
+    /// Gives each socket a turn that had more than one turn takes.
+    pub(super) fn serve_due(&mut self) {
+        for token in std::mem::take(&mut self.sockets.due) {
+            self.socket_ready(token);
+            self.settle();
+        }
+    }
+
+    /// Works on a socket of which the kernel reported something, or that is due.
     pub(super) fn socket_ready(&mut self, token: Token) {
         if token.0 < LISTENERS_MAX {
             return self.accept_all(token.0);
@@ -61,8 +72,9 @@ impl ControlThread {
         id
     }
 
+    /// Accepts what has come, as far as a turn goes.
     fn accept_all(&mut self, listener: usize) {
-        loop {
+        for _ in 0..TURN_ACCEPTS_MAX {
             let Some(accepted) = self.listeners.get(listener).map(|it| it.accept()) else {
                 return;
             };
@@ -73,6 +85,7 @@ impl ControlThread {
                 Err(_) => return,
             }
         }
+        self.sockets.due.insert(Token(listener));
     }
 
     fn accept(&mut self, mut stream: TcpStream, remote: SocketAddr) {
@@ -188,25 +201,31 @@ impl ControlThread {
         }
     }
 
-    /// Reads a connection until its socket is empty or it ends, and sends what waits.
+    /// Gives a connection a turn to bring what it has, and sends what waits. If there may be more, it is due again.
     fn read(&mut self, id: ConnectionId) {
-        while let Some(connection) = self.sockets.connections.get_mut(&id) {
-            let mut lines = Vec::new();
-            let progress = connection.read(&mut lines);
-            if let Some(peer) = connection.newly_known() {
-                self.greet(id, &peer);
-            }
-            let heard = lines.into_iter().map(|line| LendingInput::Heard {
+        let Some(connection) = self.sockets.connections.get_mut(&id) else {
+            return;
+        };
+        let turn = connection.read_turn();
+        if let Some(peer) = connection.newly_known() {
+            self.greet(id, &peer);
+        }
+        let heard = turn.lines.into_iter().map(|line| LendingInput::Heard {
+            connection: id,
+            line,
+        });
+        self.inputs.extend(heard);
+        if turn.bytes > 0 {
+            self.inputs.push_back(LendingInput::Received {
                 connection: id,
-                line,
+                bytes: turn.bytes,
             });
-            self.inputs.extend(heard);
-            self.settle();
-            match progress {
-                Ok(ReadProgress::Some) => {}
-                Ok(ReadProgress::Blocked) => break,
-                Err(end) => return self.connection_over(id, end),
-            }
+        }
+        self.settle();
+        match turn.progress {
+            Ok(ReadProgress::Some) => self.sockets.make_due(id),
+            Ok(ReadProgress::Blocked) => {}
+            Err(end) => return self.connection_over(id, end),
         }
         self.flush(id);
     }

@@ -5,3 +5,4 @@ mod cluster;
 mod lending;
 mod refused;
 mod relay;
+mod turns;
