@@ -10,6 +10,7 @@ use sublet_lend::wire::PAGE_BYTES;
 use sublet_store::{AwayTicket, FarAddress, LEASES_MAX, LeaseSlot, SealTag};
 
 use super::lender_session::LenderSession;
+use super::lost_writes::LostWrites;
 
 /// The way to the pages of one lease.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct LeaseRoute {
     pub lease: LeaseId,
     /// The key that the lease's pages are sealed with. No other lease has it. It stays when the session is replaced.
     pub key: Arc<LeaseKey>,
+    /// Where the lender may have other pages than the last that were written. It stays when the session is replaced.
+    pub lost_writes: Arc<LostWrites>,
 }
 
 impl LeaseRoute {
@@ -173,6 +176,7 @@ mod tests {
             session: session_with(PeerId(lender)),
             lease: LeaseId(lease),
             key: Arc::new(LeaseKey::new(Cipher::Aes128Gcm, &[7; 32])),
+            lost_writes: Arc::default(),
         }
     }
 

@@ -20,6 +20,7 @@ pub mod lease_routes;
 pub mod lender_session;
 pub mod lending;
 pub(crate) mod lending_figures;
+pub mod lost_writes;
 mod outgoing_socket;
 pub mod page_fetcher;
 mod page_ranges;

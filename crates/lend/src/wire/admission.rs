@@ -1,7 +1,8 @@
 //! Which data connections a lender lets into a control session.
 
-use super::hello::HelloMessage;
+use super::hello::{ConnectionClass, HelloMessage};
 use super::limits::CONNECTIONS_MAX;
+use super::newest_write::NewestWrite;
 use super::session_keys::{ConnectionKeys, SessionKeys, WrongProof};
 
 /// The borrower's end of a control session, as the control connection made it known.
@@ -39,6 +40,7 @@ pub struct SessionAdmission {
     peer: SessionPeer,
     numbers: NumberWindow,
     open: usize,
+    newest_write: NewestWrite,
 }
 
 impl SessionAdmission {
@@ -49,6 +51,7 @@ impl SessionAdmission {
             peer,
             numbers: NumberWindow::default(),
             open: 0,
+            newest_write: NewestWrite::default(),
         }
     }
 
@@ -79,6 +82,9 @@ impl SessionAdmission {
         }
         self.numbers.mark_used(hello.connection);
         self.open += 1;
+        if hello.class == ConnectionClass::Write {
+            self.newest_write.admit(hello.connection);
+        }
         Ok(self.keys.connection_keys(hello))
     }
 
@@ -86,6 +92,11 @@ impl SessionAdmission {
     pub fn release(&mut self) {
         debug_assert!(self.open > 0, "more connections closed than were let in");
         self.open = self.open.saturating_sub(1);
+    }
+
+    /// Which of its write connections counts.
+    pub fn newest_write(&self) -> NewestWrite {
+        self.newest_write.clone()
     }
 
     /// The number of open connections.
@@ -140,7 +151,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::wire::hello::{ConnectionClass, ConnectionHello};
+    use crate::wire::hello::ConnectionHello;
     use crate::wire::session_keys::SessionNonces;
     use proptest::prelude::*;
 
@@ -220,6 +231,35 @@ mod tests {
         assert_eq!(session.admit(&message(65)), Err(AdmissionError::TooMany));
         session.release();
         assert!(session.admit(&message(65)).is_ok());
+    }
+
+    #[test]
+    fn only_the_newest_write_connection_counts() {
+        let mut session = SessionAdmission::new(keys(), PEER);
+        let newest = session.newest_write();
+        let of_class = |class, connection| {
+            keys().prove(ConnectionHello {
+                class,
+                ..message(connection).hello
+            })
+        };
+        let (read, write) = (ConnectionClass::Read, ConnectionClass::Write);
+        for (class, connection, gone) in [
+            (write, 2, vec![1]),
+            (read, 5, vec![1]),
+            (write, 4, vec![1, 2, 3]),
+            // It was opened before the other, and comes later.
+            (write, 3, vec![1, 2, 3]),
+        ] {
+            assert!(session.admit(&of_class(class, connection)).is_ok());
+            let is_gone = (1..9).filter(|connection| newest.is_after(*connection));
+            assert_eq!(is_gone.collect::<Vec<u64>>(), gone);
+        }
+        // Who is not let in replaces nobody.
+        let mut forged = of_class(write, 8);
+        forged.proof[0] ^= 1;
+        assert!(session.admit(&forged).is_err());
+        assert!(!newest.is_after(4));
     }
 
     proptest! {

@@ -23,6 +23,7 @@ mod lender_channel;
 mod limits;
 mod message_mac;
 mod message_reader;
+mod newest_write;
 mod page_request;
 mod page_set;
 mod page_stream;
@@ -46,6 +47,7 @@ pub use self::limits::{
     UNSENT_BYTES_MAX, WIRE_VERSION, WRITES_IN_FLIGHT_MAX,
 };
 pub use self::message_mac::MessageMac;
+pub use self::newest_write::NewestWrite;
 pub use self::page_request::PageRequest;
 pub use self::page_set::PageSet;
 pub use self::page_stream::{ExcessPageBytes, PageSpan};

@@ -106,6 +106,7 @@ impl AdmitConnections for PeerTables {
             peer: session.peer(),
             session: session.ours(),
             keys,
+            newest_write: session.newest_write(),
         })
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use sublet_lend::ids::{Incarnation, NodeName, PeerId, SessionId};
 use sublet_lend::wire::{
-    AdmissionError, ConnectionKeys, HelloMessage, SessionAdmission, SessionKeys, SessionPeer,
+    AdmissionError, ConnectionKeys, HelloMessage, NewestWrite, SessionAdmission, SessionKeys,
+    SessionPeer,
 };
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -98,6 +99,11 @@ impl PeerSession {
     /// The hello is not the peer's, was used before, or would open too many.
     pub fn admit(&self, hello: &HelloMessage) -> Result<ConnectionKeys, AdmissionError> {
         self.admission.lock().admit(hello)
+    }
+
+    /// Which of the peer's write connections counts.
+    pub fn newest_write(&self) -> NewestWrite {
+        self.admission.lock().newest_write()
     }
 
     /// Counts a connection that was let in as closed.

@@ -169,6 +169,7 @@ impl StoreWork {
             session: Arc::clone(session.as_lender()),
             lease,
             key: Arc::new(LeaseKey::new(self.cipher, &secret)),
+            lost_writes: Arc::default(),
         };
         self.tables.far.routes().set(slot, route);
         Vec::new()

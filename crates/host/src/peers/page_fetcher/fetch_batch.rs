@@ -118,6 +118,9 @@ fn open_page<'p>(
     let page = bytes.first_chunk_mut().expect("a page of the batch");
     match read.route.open(ticket, page) {
         Ok(()) => FetchOutcome::Page(page),
-        Err(_) => FetchOutcome::Gone(GoneCause::Forged),
+        Err(_) => FetchOutcome::Gone(match read.route.lost_writes.has(ticket.address) {
+            true => GoneCause::Overwritten,
+            false => GoneCause::Forged,
+        }),
     }
 }

@@ -21,6 +21,8 @@ pub enum GoneCause {
     Late,
     /// The lender's bytes are not those that were sealed.
     Forged,
+    /// The lender's bytes are not those that were sealed. They may be those of a write that was lost, which came late.
+    Overwritten,
     /// The lender says that the block was never lent to this host.
     Refused,
     /// The lender has no time.
@@ -35,10 +37,11 @@ pub enum GoneCause {
 
 impl GoneCause {
     /// Every cause, in the order of the enum.
-    pub const ALL: [GoneCause; 8] = [
+    pub const ALL: [GoneCause; 9] = [
         GoneCause::Absent,
         GoneCause::Late,
         GoneCause::Forged,
+        GoneCause::Overwritten,
         GoneCause::Refused,
         GoneCause::Busy,
         GoneCause::LeaseEnded,
@@ -52,6 +55,7 @@ impl GoneCause {
             GoneCause::Absent => "absent",
             GoneCause::Late => "late",
             GoneCause::Forged => "forged",
+            GoneCause::Overwritten => "overwritten",
             GoneCause::Refused => "refused",
             GoneCause::Busy => "busy",
             GoneCause::LeaseEnded => "lease-ended",

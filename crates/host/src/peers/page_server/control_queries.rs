@@ -2,7 +2,7 @@
 
 use sublet_lend::ids::{LeaseId, PeerId, SessionId};
 use sublet_lend::lender::LoanLookup;
-use sublet_lend::wire::{AdmissionError, ConnectionKeys, HelloMessage};
+use sublet_lend::wire::{AdmissionError, ConnectionKeys, HelloMessage, NewestWrite};
 
 /// A page connection that was let in.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct AdmittedConnection {
     pub session: SessionId,
     /// The keys of the connection's codes.
     pub keys: ConnectionKeys,
+    /// Which of the session's write connections counts.
+    pub newest_write: NewestWrite,
 }
 
 /// Why a page connection is not let in. It is closed without an answer.

@@ -6,7 +6,8 @@ use std::time::Instant;
 use mio::net::TcpStream;
 use sublet_lend::ids::SessionId;
 use sublet_lend::wire::{
-    ConnectionClass, HelloError, HelloReader, LenderChannel, PAGES_MAX, RequestEvent, WireError,
+    ConnectionClass, HelloError, HelloReader, LenderChannel, NewestWrite, PAGES_MAX, RequestEvent,
+    WireError,
 };
 
 use super::control_queries::{AdmitConnections, ConnectionRefused};
@@ -37,6 +38,9 @@ pub(super) enum ServedConnectionEnd {
     /// The borrower broke the protocol.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// The borrower has given it up, and writes on another.
+    #[error("the session has a newer connection for writes")]
+    Replaced,
 }
 
 /// What a turn of a connection came to.
@@ -66,6 +70,9 @@ struct ServedChannel {
     from: ServedSession,
     class: ConnectionClass,
     channel: LenderChannel,
+    /// The connection's number in its session.
+    number: u64,
+    newest_write: NewestWrite,
     write: Option<ArrivingWrite>,
 }
 
@@ -186,6 +193,8 @@ impl ServedConnection {
             },
             class,
             channel: LenderChannel::new(class, admitted.keys, incarnation),
+            number: message.hello.connection,
+            newest_write: admitted.newest_write,
             write,
         }));
         Ok(())
@@ -199,10 +208,13 @@ impl ServedChannel {
         service: &PageService,
         input: &mut InputBuffer,
         output: &mut OutputBuffer,
-    ) -> Result<MovedPages, WireError> {
+    ) -> Result<MovedPages, ServedConnectionEnd> {
         let mut unused = input.unused();
         let moved = loop {
             let event = self.channel.receive(&mut unused)?;
+            if self.write.is_some() && self.newest_write.is_after(self.number) {
+                return Err(ServedConnectionEnd::Replaced);
+            }
             match (event, &mut self.write) {
                 (RequestEvent::Read(request), _) => {
                     let (channel, out) = (&mut self.channel, output.bytes());

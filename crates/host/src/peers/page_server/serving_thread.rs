@@ -278,7 +278,7 @@ impl ServingThread {
     fn count(&self, end: &ServedConnectionEnd) {
         let counters = self.service.counters();
         match end {
-            ServedConnectionEnd::Socket(_) => {}
+            ServedConnectionEnd::Socket(_) | ServedConnectionEnd::Replaced => {}
             ServedConnectionEnd::Hello(_) | ServedConnectionEnd::Refused(_) => {
                 ServerCounters::add(&counters.connections_refused, 1);
             }

@@ -22,13 +22,13 @@ use crate::peers::page_fetcher::{
 };
 use crate::wait_until::wait_until;
 
-pub(super) const LEASE: LeaseSlot = LeaseSlot(0);
+pub(in crate::peers) const LEASE: LeaseSlot = LeaseSlot(0);
 
 /// More pages than there is memory for here.
 pub(super) const PAGES: u32 = 4096;
 
 /// The first round trip of a lender that gets much time. No guard counts more than some seconds.
-pub(super) const PATIENT: Duration = Duration::from_millis(400);
+pub(in crate::peers) const PATIENT: Duration = Duration::from_millis(400);
 
 /// What a get came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) enum Got {
 }
 
 /// A session with a lender. `round_trip` sets its first time limit.
-pub(super) fn session(
+pub(in crate::peers) fn session(
     address: SocketAddr,
     round_trip: Duration,
     session: SessionId,
@@ -51,13 +51,13 @@ pub(super) fn session(
     session
 }
 
-pub(super) struct TestBorrower {
-    pub(super) worker: Worker,
+pub(in crate::peers) struct TestBorrower {
+    pub(in crate::peers) worker: Worker,
     tenant: TenantId,
     pool: PoolId,
     now: Second,
-    pub(super) routes: Arc<LeaseRoutes>,
-    pub(super) courier: Option<Courier>,
+    pub(in crate::peers) routes: Arc<LeaseRoutes>,
+    pub(in crate::peers) courier: Option<Courier>,
     pub(super) fetcher: PageFetcher,
     pub(super) ledger: Arc<FetchLedger>,
 }
@@ -77,7 +77,7 @@ pub(super) fn fetcher(
 
 impl TestBorrower {
     /// A borrower to whom a lender has lent blocks under a lease.
-    pub(super) fn new(address: SocketAddr, lease: LeaseId, blocks: u32) -> TestBorrower {
+    pub(in crate::peers) fn new(address: SocketAddr, lease: LeaseId, blocks: u32) -> TestBorrower {
         let store: Arc<Store> = store(Bytes::mib(12), 16);
         let settings = TenantSettings {
             name: "t".parse().expect("a name"),
@@ -101,6 +101,7 @@ impl TestBorrower {
             session: session(address, PATIENT, SESSION),
             lease,
             key: Arc::new(key),
+            lost_writes: Arc::default(),
         };
         routes.set(LEASE, route);
         TestBorrower {
@@ -129,7 +130,7 @@ impl TestBorrower {
         }
     }
 
-    pub(super) fn put(&self, index: u32, content: u64) {
+    pub(in crate::peers) fn put(&self, index: u32, content: u64) {
         let write = |page: &mut sublet_store::UnwrittenPage<'_>| page.write(&page_of(content));
         let put = self
             .worker
@@ -137,12 +138,12 @@ impl TestBorrower {
         assert!(put.is_stored());
     }
 
-    pub(super) fn outbound(&self) -> u32 {
+    pub(in crate::peers) fn outbound(&self) -> u32 {
         self.worker.store().lease_figures(LEASE).outbound
     }
 
     /// Evicts ahead, and makes far blocks ready.
-    pub(super) fn evict_ahead(&self) {
+    pub(in crate::peers) fn evict_ahead(&self) {
         self.worker.evict_ahead(EvictAheadScope::All, self.now);
     }
 

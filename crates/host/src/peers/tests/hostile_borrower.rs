@@ -142,6 +142,40 @@ fn a_broken_protocol_ends_the_connection() {
     wait_until("both are closed", || lender.sessions.open() == 0);
 }
 
+/// A borrower that opens another connection for writes has given the first one up, and with it all that it has yet to
+/// bring: its frames may hold other pages by now.
+#[test]
+fn an_old_write_connection_writes_nothing_after_a_new_one() {
+    let lender = TestLender::start(BLOCKS, 2, ServingRate::Unbounded);
+    let lease = lender.grant.lease.0;
+    let pages = ranges(&[(lender.grant.first, 0, 2)]);
+    let both = |content| [page_of(content), page_of(content + 1)].concat();
+    let mut old = open(&lender, ConnectionClass::Write, 1);
+    old.send(lease, &pages, &both(10)).expect("sent");
+    old.receive().expect("answered");
+    let mut late = Vec::new();
+    old.channel.request(lease, &pages, &mut late).expect("room");
+    late.extend_from_slice(&both(20));
+    let (begun, rest) = late.split_at(late.len() - 5000);
+    std::io::Write::write_all(&mut old.socket, begun).expect("sent");
+    let mut new = open(&lender, ConnectionClass::Write, 2);
+    new.send(lease, &pages, &both(30)).expect("sent");
+    new.receive().expect("answered");
+    // The lender may have closed it.
+    let _ = std::io::Write::write_all(&mut old.socket, rest);
+    assert!(is_closed(old.socket));
+    let mut reads = open(&lender, ConnectionClass::Read, 3);
+    reads.send(lease, &pages, &[]).expect("sent");
+    let (_, read) = reads.receive().expect("answered");
+    let read: Vec<u64> = read.chunks(4096).map(content_of).collect();
+    assert_eq!(read, [30, 31]);
+    let figures = lender.server.figures();
+    assert_eq!(
+        (figures.connections_broken, figures.connections_refused),
+        (0, 0)
+    );
+}
+
 /// When the rate is spent, replies wait. The first request overdraws it for longer than any test lasts.
 #[test]
 fn replies_wait_when_the_rate_is_spent() {

@@ -6,7 +6,7 @@ use sublet_lend::guard::{GuardChange, GuardState};
 use sublet_lend::ids::{LeaseId, PeerId, SessionId};
 
 use super::SESSION;
-use super::borrower::{Got, TestBorrower, fetcher, session};
+use super::borrower::{Got, LEASE, PATIENT, TestBorrower, fetcher, session};
 use super::fake_lender::{FakeLender, Lie};
 use crate::peers::page_fetcher::{FetchNews, FetchOutcome, GoneCause};
 use crate::wait_until::wait_until;
@@ -60,6 +60,27 @@ fn lies_are_misses() {
         let put = batch.iter().map(|(index, _)| Got::Fetched((*index).into()));
         assert_eq!(got, put.collect::<Vec<_>>(), "after {lie:?}");
     }
+}
+
+/// Where a write was lost, its bytes may have come late. A lender that gives them is no liar.
+#[test]
+fn what_a_lost_write_may_have_brought_is_not_forged() {
+    let (lender, mut borrower) = pair();
+    let away = borrower.away();
+    let lost = &away[..8];
+    let route = borrower.routes.find(LEASE).expect("a route");
+    lost.iter()
+        .for_each(|(_, ticket)| route.lost_writes.add(ticket.address));
+    // It stays with the lease in the next session.
+    borrower.route_by(session(lender.address, PATIENT, SESSION));
+    lender.lie(Lie::Altered);
+    let got = borrower.fetch(lost);
+    let overwritten = Got::Gone(GoneCause::Overwritten);
+    assert!(got.iter().all(|got| *got == overwritten), "{got:?}");
+    assert_eq!(borrower.ledger.take_news(), []);
+    let got = borrower.fetch(&away[8..16]);
+    assert!(got.iter().all(|got| *got == Got::Gone(GoneCause::Forged)));
+    assert_eq!(borrower.ledger.take_news().len(), 1);
 }
 
 /// Pages under wrong numbers are forged, and the one that is missing is absent.

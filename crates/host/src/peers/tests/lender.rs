@@ -82,6 +82,7 @@ impl AdmitConnections for OneSession {
             peer: PEER,
             session: *session,
             keys: admission.admit(hello)?,
+            newest_write: admission.newest_write(),
         })
     }
 

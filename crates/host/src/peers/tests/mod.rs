@@ -8,6 +8,7 @@ mod hostile_lender;
 mod lender;
 mod raw_connection;
 
+pub(super) use borrower::{LEASE, PATIENT, TestBorrower, session};
 pub(crate) use fake_lender::{FakeLender, Lie};
 pub(super) use lender::OneSession;
 pub(super) use raw_connection::{RawConnection, ranges, reads_without_bound};
@@ -98,6 +99,7 @@ pub(crate) fn borrow_of(
         session: lender_session(PeerId(0), lender.address, SESSION),
         lease: LeaseId(1),
         key: Arc::new(LeaseKey::new(Cipher::Aegis128X2, &[9; 32])),
+        lost_writes: Arc::default(),
     };
     far.routes().set(LeaseSlot(0), route);
     let courier = Courier::start(store, far.routes()).expect("it starts");

@@ -84,6 +84,7 @@ impl BorrowerStore {
             session: session::lender_session(lent.address),
             lease: lent.lease,
             key: Arc::new(LeaseKey::new(Cipher::Aegis128X2, &[9; 32])),
+            lost_writes: Arc::default(),
         };
         far.routes().set(LEASE, route);
         Ok(BorrowerStore {

@@ -88,10 +88,12 @@ impl BenchSession {
 
 impl AdmitConnections for BenchSession {
     fn admit(&self, hello: &HelloMessage) -> Result<AdmittedConnection, ConnectionRefused> {
+        let mut admission = self.admission.lock();
         Ok(AdmittedConnection {
             peer: BORROWER,
             session: SESSION,
-            keys: self.admission.lock().admit(hello)?,
+            keys: admission.admit(hello)?,
+            newest_write: admission.newest_write(),
         })
     }
 
