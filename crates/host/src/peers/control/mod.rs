@@ -16,6 +16,7 @@ mod control_plane;
 mod control_plane_error;
 mod control_thread;
 mod dialer;
+mod grant_turn;
 mod newcomers;
 mod notices;
 mod peer_tables;

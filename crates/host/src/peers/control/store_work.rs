@@ -17,11 +17,12 @@ use sublet_store::{
 use sublet_types::{BLOCK_BYTES, Bytes, Pages};
 use zeroize::Zeroizing;
 
+use super::grant_turn::set_aside;
 use super::peer_tables::PeerTables;
 use crate::peers::lease_routes::LeaseRoute;
 
-/// The most blocks that are set aside at once, which takes a few milliseconds. Who wants more asks again.
-const LENT_AT_ONCE: u32 = 1024;
+/// The number of blocks by which the size of their records is judged.
+const RECORDS_SAMPLE: u32 = 1024;
 
 /// The records of borrowed blocks may take one part in so many of what the arena may hold.
 const OVERHEAD_ONE_IN: u64 = 2;
@@ -136,9 +137,9 @@ impl StoreWork {
     }
 
     fn lend(&self, peer: PeerId, blocks: u32) -> LendingInput {
-        let now = self.clock.now();
-        let wished = 0..blocks.min(LENT_AT_ONCE);
-        let blocks = wished.map_while(|_| self.worker.lend(now)).collect();
+        let (now, began) = (self.clock.now(), self.clock.moment());
+        let passed = || Duration::from_nanos(self.clock.moment().0.saturating_sub(began.0));
+        let blocks = set_aside(blocks, passed, || self.worker.lend(now));
         LendingInput::BlocksLent { peer, blocks }
     }
 
@@ -336,8 +337,8 @@ impl StoreWork {
     fn blocks_with_room(&self) -> u32 {
         let store = self.store();
         let room = Bytes(store.limit().0 / OVERHEAD_ONE_IN) - store.far_overhead();
-        let of_many = store.far_overhead_of(LENT_AT_ONCE).0.max(1);
-        let blocks = u128::from(room.0) * u128::from(LENT_AT_ONCE) / u128::from(of_many);
+        let of_many = store.far_overhead_of(RECORDS_SAMPLE).0.max(1);
+        let blocks = u128::from(room.0) * u128::from(RECORDS_SAMPLE) / u128::from(of_many);
         u32::try_from(blocks.min(u128::from(self.borrow_max)))
             .expect("no more than a number of blocks")
     }
