@@ -188,7 +188,8 @@ impl BorrowingStore {
     /// Forgets what lay in blocks that the lender took back.
     pub(super) fn recall(&mut self, indices: &[u32]) {
         for index in indices {
-            self.store.recall(LEASE, &(*index..index + 1));
+            let block = *index..index + 1;
+            self.store.recall(LEASE, std::slice::from_ref(&block));
         }
     }
 

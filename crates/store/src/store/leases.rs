@@ -53,8 +53,9 @@ impl Store {
         self.pages.end_lease(lease);
     }
 
-    /// Takes blocks from a lease that their lender took back. When this returns, no get finds a page of them.
-    pub fn recall(&self, lease: LeaseSlot, indices: &Range<u32>) {
+    /// Takes blocks from a lease that their lender took back: those of all these ranges, which ascend. When this returns,
+    /// no get finds a page of them. It walks the lease's blocks twice, however many ranges there are.
+    pub fn recall(&self, lease: LeaseSlot, indices: &[Range<u32>]) {
         self.pages.recall(lease, indices);
     }
 

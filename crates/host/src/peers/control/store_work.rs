@@ -1,6 +1,7 @@
 //! What a node wants done, carried out on the store.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -235,10 +236,9 @@ impl StoreWork {
 
     fn forget(&self, peer: PeerId, lease: LeaseId, ranges: &IndexRanges) {
         if let Some(slot) = self.tables.far.routes().slot_of(peer, lease) {
-            for range in ranges.as_slice() {
-                let indices = range.first()..range.end();
-                self.store().recall(slot, &indices);
-            }
+            let ranges = ranges.as_slice().iter();
+            let indices: Vec<Range<u32>> = ranges.map(|range| range.first()..range.end()).collect();
+            self.store().recall(slot, &indices);
         }
     }
 

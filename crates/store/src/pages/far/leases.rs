@@ -53,9 +53,15 @@ impl PageStore {
         self.take_from_lease(lease, |_| true, BlockFate::Gone);
     }
 
-    /// Takes blocks from a lease that their lender has back already.
-    pub(crate) fn recall(&self, lease: LeaseSlot, indices: &Range<u32>) {
-        self.take_from_lease(lease, |index| indices.contains(&index), BlockFate::Gone);
+    /// Takes blocks from a lease that their lender has back already: those of all these ranges, which ascend.
+    pub(crate) fn recall(&self, lease: LeaseSlot, indices: &[Range<u32>]) {
+        debug_assert!(indices.is_sorted_by(|one, next| one.end <= next.start));
+        let is_recalled = |index: u32| {
+            let first_after = indices.partition_point(|range| range.end <= index);
+            let range = indices.get(first_after);
+            range.is_some_and(|range| range.contains(&index))
+        };
+        self.take_from_lease(lease, is_recalled, BlockFate::Gone);
     }
 
     fn take_from_lease(&self, lease: LeaseSlot, which: impl Fn(u32) -> bool, fate: BlockFate) {

@@ -347,24 +347,35 @@ fn the_end_of_a_lease_is_a_miss_of_its_pages() {
     assert!(fixture.lender.lend(&fixture.store().clone(), LEASE, 1));
 }
 
-/// A recall takes the blocks that it names. The others stay.
+/// A recall takes the blocks that it names, used or not, in however many ranges. The others stay.
 #[test]
 fn a_recall_takes_the_blocks_that_it_names() {
-    let mut fixture = Fixture::new(KEEPING, 4);
-    fixture.fill(ROOM + 60);
-    let before = fixture.at_lenders();
-    fixture.store().recall(LEASE, &(0..2));
-    fixture.sweep();
-    let after = fixture.at_lenders();
-    assert!(
-        (before - 32..before - 16).contains(&after),
-        "{before} {after}"
-    );
-    assert_eq!(fixture.store().lease_figures(LEASE).blocks, 2);
-    for index in 0..ROOM + 60 {
-        if let (GetOutcome::Away(ticket), _) = fixture.client.begin_get(1, index) {
-            assert!(ticket.address.index >= 2);
-        }
+    let all = [0..1, 2..2, 2..4, 5..6, 9..90];
+    for ranges in [&all[..], &all[..1], &all[2..4], &all[4..], &[]] {
+        let mut fixture = Fixture::new(KEEPING, 7);
+        fixture.fill(ROOM + 60);
+        let is_named = |index: u32| ranges.iter().any(|range| range.contains(&index));
+        let left = (0..7).filter(|index| !is_named(*index)).count();
+        let away = |fixture: &mut Fixture| -> Vec<(u32, u32)> {
+            let tickets =
+                (0..ROOM + 60).filter_map(|index| match fixture.client.begin_get(1, index) {
+                    (GetOutcome::Away(ticket), _) => Some((index, ticket.address.index)),
+                    _ => None,
+                });
+            tickets.collect()
+        };
+        let mut before = away(&mut fixture);
+        assert!(
+            before.iter().any(|(_, block)| *block == 0 || *block == 3),
+            "{before:?}"
+        );
+        fixture.store().recall(LEASE, ranges);
+        before.retain(|(_, block)| !is_named(*block));
+        assert_eq!(away(&mut fixture), before, "{ranges:?}");
+        fixture.sweep();
+        assert_eq!(away(&mut fixture), before, "{ranges:?}");
+        let blocks = fixture.store().lease_figures(LEASE).blocks;
+        assert_eq!(blocks as usize, left, "{ranges:?}");
     }
 }
 

@@ -54,7 +54,7 @@ fn far_blocks_are_counted_by_what_they_are_used_for() {
     assert!(used >= blocks(2) && used <= blocks(3), "{used}");
     assert_eq!(far(&fixture).used, used);
     assert_eq!(far(&fixture).ready, blocks(4) - used);
-    fixture.store().recall(LEASE, &(0..4));
+    fixture.store().recall(LEASE, std::slice::from_ref(&(0..4)));
     assert_eq!(
         (far(&fixture).used, far(&fixture).ready),
         Default::default()

@@ -126,8 +126,10 @@ impl World {
             92 => {
                 let lease = self.lease();
                 let first = self.below(1 + u64::from(self.lender.lent(lease))) as u32;
-                let indices = first..first + 1 + self.below(3) as u32;
-                self.store.recall(lease, &indices);
+                let one = first..first + 1 + self.below(3) as u32;
+                let next = one.end + self.below(3) as u32;
+                let other = next..next + self.below(2) as u32;
+                self.store.recall(lease, &[one, other]);
             }
             93 if self.below(8) == 0 => {
                 let lease = self.lease();
