@@ -26,7 +26,8 @@ pub(super) const EVENTS_MAX: usize = 256;
 /// The most connections of a thread.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// The most connections of a thread whose hello has not come.
+/// The most connections of a thread whose hello has not come. A further one takes the place of the oldest: whoever says
+/// nothing keeps nobody out.
 const HELLOS_AWAITED_MAX: usize = 256;
 
 /// How long a connection may take to say its hello.
@@ -164,7 +165,10 @@ impl ServingThread {
     }
 
     fn add(&mut self, socket: std::net::TcpStream) {
-        if self.open >= CONNECTIONS_MAX || self.hellos_awaited >= HELLOS_AWAITED_MAX {
+        if self.hellos_awaited >= HELLOS_AWAITED_MAX {
+            self.refuse_oldest();
+        }
+        if self.open >= CONNECTIONS_MAX {
             ServerCounters::add(&self.service.counters().connections_refused, 1);
             return;
         }
@@ -200,6 +204,22 @@ impl ServingThread {
             if self.connections[at].as_ref().is_some_and(of_it) {
                 self.close(at);
             }
+        }
+    }
+
+    /// Closes the connection whose hello has been awaited longest.
+    fn refuse_oldest(&mut self) {
+        let awaited = self
+            .connections
+            .iter()
+            .enumerate()
+            .filter_map(|(at, queued)| {
+                let since = queued.as_ref()?.connection.awaits_hello_since()?;
+                Some((since, at))
+            });
+        if let Some((_, oldest)) = awaited.min() {
+            ServerCounters::add(&self.service.counters().connections_refused, 1);
+            self.close(oldest);
         }
     }
 

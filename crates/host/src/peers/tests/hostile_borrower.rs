@@ -176,6 +176,21 @@ fn an_old_write_connection_writes_nothing_after_a_new_one() {
     );
 }
 
+/// Nobody needs a certificate to connect and say nothing.
+#[test]
+fn silent_connections_keep_no_borrower_out() {
+    let lender = lender();
+    let silent: Vec<_> = (0..300).map(|_| connect(lender.address, &[])).collect();
+    let refused = || lender.server.figures().connections_refused;
+    wait_until("the first ones made room", || refused() >= 44);
+    let mut reads = open(&lender, ConnectionClass::Read, 1);
+    let pages = ranges(&[(lender.grant.first, 0, 1)]);
+    reads.send(lender.grant.lease.0, &pages, &[]).expect("sent");
+    let answer = reads.receive().expect("answered").0;
+    assert_eq!(answer, Answer::Pages(PageSet::default()));
+    drop(silent);
+}
+
 /// When the rate is spent, replies wait. The first request overdraws it for longer than any test lasts.
 #[test]
 fn replies_wait_when_the_rate_is_spent() {
