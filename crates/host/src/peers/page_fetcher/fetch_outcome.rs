@@ -7,8 +7,8 @@ pub enum FetchOutcome<'p> {
     Page(&'p [u8]),
     /// The lender did not give the page in time. The get ends with [`Worker::gone`](sublet_store::Worker::gone).
     Gone(GoneCause),
-    /// The lender was not asked: it is too slow now, as many requests wait for its answers as may, or the control
-    /// connection is lost. The page may still be there: whoever has a backing reads that.
+    /// The lender was not asked: it is too slow now, as many requests wait for its answers as may, it lets no further
+    /// connection in, or it cannot be reached. The page may still be there: whoever has a backing reads that.
     NotAsked,
 }
 
@@ -29,7 +29,7 @@ pub enum GoneCause {
     Busy,
     /// The lease has ended.
     LeaseEnded,
-    /// There is no connection to the lender.
+    /// The connection to the lender ended.
     Unreachable,
     /// The lender broke the protocol.
     BrokenProtocol,

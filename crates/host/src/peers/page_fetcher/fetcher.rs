@@ -202,11 +202,9 @@ impl PageFetcher {
         let Some(how) = lender.decide(asked_at) else {
             return Err(unasked(Some(at), FetchOutcome::NotAsked));
         };
+        // Nothing was sent, and the page is still there.
         let Some(connection) = lender.connected(asked_at) else {
-            return Err(unasked(
-                Some(at),
-                FetchOutcome::Gone(GoneCause::Unreachable),
-            ));
+            return Err(unasked(Some(at), FetchOutcome::NotAsked));
         };
         let batch = &mut self.batches[batch];
         let ranges = page_ranges(ranks.clone().map(|rank| batch.ticket(rank).address));
@@ -262,15 +260,18 @@ impl PageFetcher {
                 batches: &mut self.batches,
                 lender: at,
             });
+            let was_let_in = connection.was_let_in();
             let now = Instant::now();
             self.record_answers(at, now);
             if let Err(end) = exchanged {
-                let cause = match end {
-                    ReadConnectionEnd::Socket(_) => GoneCause::Unreachable,
-                    ReadConnectionEnd::Wire(_) => GoneCause::BrokenProtocol,
+                let outcome = match end {
+                    // A lender that did not let it in, or that is away, was asked nothing.
+                    ReadConnectionEnd::Socket(_) if !was_let_in => FetchOutcome::NotAsked,
+                    ReadConnectionEnd::Socket(_) => FetchOutcome::Gone(GoneCause::Unreachable),
+                    ReadConnectionEnd::Wire(_) => FetchOutcome::Gone(GoneCause::BrokenProtocol),
                 };
                 self.lenders[at].disconnect(now);
-                self.end_awaited(at, FetchOutcome::Gone(cause));
+                self.end_awaited(at, outcome);
             }
         }
         match self.awaited_count() < awaited_before {

@@ -36,6 +36,8 @@ pub(super) struct ReadConnection {
     channel: BorrowerChannel,
     input: InputBuffer,
     output: OutputBuffer,
+    /// Whether the lender has answered a request.
+    was_let_in: bool,
     /// The request whose pages arrive.
     arriving: Option<MessageTag>,
 }
@@ -96,8 +98,14 @@ impl ReadConnection {
             channel: BorrowerChannel::new(ConnectionClass::Read, keys, session.incarnation()),
             input: InputBuffer::new(INPUT_BYTES),
             output,
+            was_let_in: false,
             arriving: None,
         })
+    }
+
+    /// Returns whether the lender has answered a request. It closes a connection without a word that it does not let in.
+    pub(super) fn was_let_in(&self) -> bool {
+        self.was_let_in
     }
 
     /// Its socket, and what it waits for.
@@ -172,6 +180,7 @@ impl ReadConnection {
             match self.channel.receive(&mut unused)? {
                 AnswerEvent::Idle => break,
                 AnswerEvent::Answered { request, answer } => {
+                    self.was_let_in = true;
                     self.arriving = Some(request.tag);
                     awaited.change(request.tag, |read| read.answered(answer));
                 }

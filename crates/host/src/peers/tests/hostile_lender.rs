@@ -150,6 +150,26 @@ fn connections_that_break_are_opened_anew() {
     }
 }
 
+/// A lender that is away, or that lets no further connection in, was asked nothing. Its pages stay where they are.
+#[test]
+fn a_lender_that_lets_nobody_in_was_not_asked() {
+    let (lender, mut borrower) = pair();
+    let batch = &borrower.away()[..8];
+    let nobody = ([127, 0, 0, 1], 1).into();
+    borrower.route_by(session(nobody, PATIENT, SESSION));
+    for _ in 0..2 {
+        assert_eq!(borrower.fetch(batch), [Got::NotAsked; 8]);
+    }
+    // It closes at the first request of a new connection.
+    lender.lie(Lie::Closes);
+    borrower.route_by(session(lender.address, PATIENT, SESSION));
+    assert_eq!(borrower.fetch(batch), [Got::NotAsked; 8]);
+    lender.lie(Lie::Honest);
+    let put = batch.iter().map(|(index, _)| Got::Fetched((*index).into()));
+    let put: Vec<_> = put.collect();
+    wait_until("the next connection", || borrower.fetch(batch) == put);
+}
+
 /// A silent lender costs some time-outs. Then it is not asked, and its pages stay where they are.
 #[test]
 fn a_silent_lender_is_asked_no_more() {
