@@ -11,6 +11,7 @@ use sublet_tls::peer::{DefaultTimeProvider, PeerCredentials, PeerTlsSettings};
 use super::super::connection::{ConnectionOpener, ControlConnection, ReadProgress, ReadTurn};
 use super::authority::TestAuthority;
 use super::cluster::{BoundNode, TestTime, member};
+use crate::wait_until::wait_until;
 
 /// More than a turn takes, and less than the kernel keeps for a socket.
 const BURST_LINES: usize = 60;
@@ -96,6 +97,7 @@ fn a_turn_ends_though_there_is_more() {
 fn a_connection_that_closes_reads_nothing() {
     let (mut client, mut served) = pair(&TestAuthority::new());
     client.write_all(line().as_bytes()).expect("sent");
+    wait_until("it came", || served.stream.peek(&mut [0]).is_ok());
     served.begin_close(Duration::from_secs(1));
     let turn = turn(&mut served);
     assert_eq!((turn.bytes, turn.lines.len()), (0, 0));
