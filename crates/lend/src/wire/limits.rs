@@ -22,10 +22,10 @@ pub const READS_IN_FLIGHT_MAX: usize = 32;
 pub const WRITES_IN_FLIGHT_MAX: usize = 8;
 
 /// The lender reads no request from a connection while more bytes of its answers than this are unsent.
-pub const UNSENT_BYTES_MAX: usize = 1 << 20;
+pub const UNSENT_BYTES_MAX: usize = 256 << 10;
 
 /// The most open connections of a peer: one for each of the 256 disks that a host may have, and some for its rings and
-/// for what it writes. An idle one takes 6 KiB of the lender, and one whose answers nobody reads 1.3 MiB.
+/// for what it writes. An idle one takes 6 KiB of the lender, and one whose answers nobody reads 0.5 MiB.
 pub const CONNECTIONS_MAX: usize = 320;
 
 /// Bytes of a head.

@@ -331,7 +331,7 @@ mod tests {
         let lost: Vec<_> = lost.map(|sealed| sealed.page.address).collect();
         assert_eq!(lost.len(), BATCH_PAGES_MAX);
         let outbound = borrower.outbound() as usize;
-        connection.lose(worker, &counters);
+        connection.disconnect(worker, &counters);
         assert_eq!(borrower.outbound() as usize, outbound - lost.len());
         assert!(lost.iter().all(|address| route.lost_writes.has(*address)));
         // What the kernel had of it goes with the connection.
