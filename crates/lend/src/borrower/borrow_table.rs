@@ -99,6 +99,15 @@ impl BorrowedLease {
     }
 }
 
+/// A lease that ended for its borrower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedBorrow {
+    /// Its number.
+    pub lease: LeaseId,
+    /// How many blocks the borrower had of it.
+    pub blocks: u32,
+}
+
 /// The indices of a message that the borrower had and has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecalledPart {
@@ -201,7 +210,7 @@ impl BorrowTable {
     }
 
     /// Begins a session with a lender. Leases of the same incarnation go on. Those of another end: they are returned.
-    pub fn begin_session(&mut self, peer: PeerId, incarnation: Incarnation) -> Vec<LeaseId> {
+    pub fn begin_session(&mut self, peer: PeerId, incarnation: Incarnation) -> Vec<EndedBorrow> {
         let is_same = self.lenders[peer.slot()].incarnation == Some(incarnation);
         let ended = if is_same {
             Vec::new()
@@ -222,7 +231,7 @@ impl BorrowTable {
     }
 
     /// Ends the leases of lenders that did not come back in time, and returns them.
-    pub fn expire(&mut self, now: Duration) -> Vec<(PeerId, LeaseId)> {
+    pub fn expire(&mut self, now: Duration) -> Vec<(PeerId, EndedBorrow)> {
         let mut ended = Vec::new();
         for peer in (0..self.lenders.len() as u16).map(PeerId) {
             let until = self.lenders[peer.slot()].suspect_until;
@@ -234,7 +243,7 @@ impl BorrowTable {
     }
 
     /// Ends all leases of a lender at once, and forgets its incarnation. A refusal is remembered.
-    pub fn end_lender(&mut self, peer: PeerId) -> Vec<LeaseId> {
+    pub fn end_lender(&mut self, peer: PeerId) -> Vec<EndedBorrow> {
         let lender = &mut self.lenders[peer.slot()];
         let backoff = lender.backoff;
         let ended = std::mem::replace(
@@ -244,7 +253,12 @@ impl BorrowTable {
                 ..LenderLeases::default()
             },
         );
-        ended.leases.into_keys().collect()
+        let leases = ended.leases.into_iter();
+        let ended = leases.map(|(lease, table)| EndedBorrow {
+            lease,
+            blocks: table.held.count(),
+        });
+        ended.collect()
     }
 
     /// Takes a grant in. The error names what no honest lender does.

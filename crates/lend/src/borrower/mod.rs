@@ -11,6 +11,7 @@ mod lender_choice;
 
 pub use ask_backoff::{ASK_AGAIN_MAX, ASK_AGAIN_MIN, AskBackoff};
 pub use borrow_table::{
-    BorrowState, BorrowTable, BorrowedLease, GrantFault, GrantOutcome, RecalledPart, SUSPECT_FOR,
+    BorrowState, BorrowTable, BorrowedLease, EndedBorrow, GrantFault, GrantOutcome, RecalledPart,
+    SUSPECT_FOR,
 };
 pub use lender_choice::{FROM_ONE_MIN, LenderCandidate, LenderShare, choose_lenders};

@@ -14,7 +14,7 @@ pub enum LendMax {
 /// The most that one borrower gets: `lend.max_each`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaxEach {
-    /// This many hundredths of what may be lent in all.
+    /// This many hundredths of what may be lent in all, rounded up to a block.
     Percent(u8),
     /// This many blocks.
     Blocks(u32),
@@ -68,7 +68,9 @@ pub fn decide_grant(limits: LendLimits, inputs: &GrantInputs) -> GrantDecision {
         LendMax::Blocks(blocks) => blocks,
     };
     let each = match limits.max_each {
-        MaxEach::Percent(percent) => (u64::from(all) * u64::from(percent.min(100)) / 100) as u32,
+        MaxEach::Percent(percent) => {
+            (u64::from(all) * u64::from(percent.min(100))).div_ceil(100) as u32
+        }
         MaxEach::Blocks(blocks) => blocks,
     };
     let room = u32::try_from(inputs.room).unwrap_or(u32::MAX);

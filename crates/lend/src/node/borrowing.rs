@@ -7,7 +7,7 @@ use super::event::{BorrowEnd, LendingChange, ReturnReason};
 use super::link::{PeerIntent, ShutCause};
 use super::machine::LendingNode;
 use super::status::LendingPhase;
-use crate::borrower::{GrantOutcome, LenderCandidate, LenderShare, choose_lenders};
+use crate::borrower::{EndedBorrow, GrantOutcome, LenderCandidate, LenderShare, choose_lenders};
 use crate::control::{
     BlockCount, Borrow, ControlMessage, End, Grant, LeaseAudit, RecallNotice, RecalledRanges,
     ReturnedRanges,
@@ -23,7 +23,7 @@ impl LendingNode {
     pub(super) fn ask_lenders(&mut self, now: Duration) {
         let has = self.borrows.borrowed().saturating_add(self.borrows.asked());
         let wish = self.wanted.saturating_sub(has);
-        if wish == 0 || self.phase.goes() || !self.roles.may_ask(now) {
+        if wish == 0 || self.phase.goes() || !self.roles.may_ask() {
             return;
         }
         let candidates: Vec<LenderCandidate> = self
@@ -140,6 +140,7 @@ impl LendingNode {
         for ranges in self.borrows.give_back(peer, lease, ranges) {
             let blocks = ranges.count();
             self.links[peer.slot()].counters.returned += u64::from(blocks);
+            self.want_less(blocks);
             self.log(
                 peer,
                 LendingChange::Returned {
@@ -176,6 +177,7 @@ impl LendingNode {
         }
         let (lease, blocks) = (part.lease, part.count);
         self.links[peer.slot()].counters.taken_by_peer += u64::from(blocks);
+        self.want_less(blocks);
         self.log(peer, LendingChange::TakenByLender { lease, blocks });
         self.actions.push(LendingAction::ForgetBlocks {
             peer,
@@ -188,14 +190,29 @@ impl LendingNode {
         match self.borrows.ended(peer, end.lease) {
             Some(blocks) => {
                 self.links[peer.slot()].counters.taken_by_peer += u64::from(blocks);
+                self.want_less(blocks);
                 self.borrow_ended(peer, end.lease, BorrowEnd::Lender(end.why));
             }
             None => self.links[peer.slot()].counters.lines_late += 1,
         }
     }
 
+    /// Counts the blocks of a lease that ended at once, and lets the store forget it.
+    pub(super) fn borrow_lost(&mut self, peer: PeerId, ended: EndedBorrow, reason: BorrowEnd) {
+        let EndedBorrow { lease, blocks } = ended;
+        self.links[peer.slot()].counters.borrows_ended += u64::from(blocks);
+        self.want_less(blocks);
+        self.borrow_ended(peer, lease, reason);
+    }
+
+    /// Wants nothing in place of blocks that went until the want is measured anew. The store may still sweep their
+    /// records, so that others would have no room.
+    fn want_less(&mut self, blocks: u32) {
+        self.wanted = self.wanted.saturating_sub(blocks);
+    }
+
     /// Lets the store forget a borrowed lease, and logs why.
-    pub(super) fn borrow_ended(&mut self, peer: PeerId, lease: LeaseId, reason: BorrowEnd) {
+    fn borrow_ended(&mut self, peer: PeerId, lease: LeaseId, reason: BorrowEnd) {
         self.log(peer, LendingChange::BorrowEnded { lease, reason });
         self.actions.push(LendingAction::EndLease { peer, lease });
     }

@@ -17,6 +17,8 @@ pub struct PeerCounters {
     pub recalled: u64,
     /// What it did not claim.
     pub unclaimed: u64,
+    /// What leases had that it lost at once: it stayed away, began anew, said goodbye, or was shut out.
+    pub ended: u64,
     /// What it granted.
     pub borrowed: u64,
     /// How often it granted less than it was asked for, by reason.
@@ -25,6 +27,8 @@ pub struct PeerCounters {
     pub returned: u64,
     /// What it took back.
     pub taken_by_peer: u64,
+    /// What leases of it had that ended at once: it stayed away, began anew, said goodbye, or was shut out.
+    pub borrows_ended: u64,
     /// How many sessions there were.
     pub sessions: u64,
     /// How often it was shut out.

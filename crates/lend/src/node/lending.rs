@@ -13,7 +13,7 @@ use crate::control::{
     LeaseEnd, LendReport, RecalledRanges, ReturnedRanges,
 };
 use crate::ids::{LeaseId, LentBlock, PeerId};
-use crate::lender::{FreedBlocks, GrantDecision, GrantInputs, HeldMismatch, decide_grant};
+use crate::lender::{FreedBlocks, GrantDecision, GrantInputs, HeldMismatch, LendMax, decide_grant};
 
 impl LendingNode {
     /// What a peer would be granted now, and why not more.
@@ -35,6 +35,16 @@ impl LendingNode {
         let pending = self.links.iter().filter_map(|link| link.pending);
         let blocks = pending.map(|pending| pending.blocks);
         blocks.fold(0, u32::saturating_add)
+    }
+
+    /// What the node would lend now beyond what it has lent, to borrowers that its settings name.
+    pub(super) fn lendable_now(&self) -> u32 {
+        let lends = self.phase == LendingPhase::Lending && self.roles.may_lend(self.ticked_at);
+        let more = match self.settings.limits.max {
+            LendMax::Auto => u32::MAX,
+            LendMax::Blocks(blocks) => blocks.saturating_sub(self.loans.lent()),
+        };
+        if lends { self.lendable.min(more) } else { 0 }
     }
 
     /// Why a peer gets nothing at present, whatever there is.
@@ -124,6 +134,8 @@ impl LendingNode {
         if grant.count == 0 {
             return self.refuse(now, peer, limit);
         }
+        // Until it is measured anew. Otherwise these blocks would count as lent and as lendable.
+        self.lendable = self.lendable.saturating_sub(grant.count);
         let link = &mut self.links[peer.slot()];
         link.counters.granted += u64::from(grant.count);
         link.refusal_logged = None;

@@ -187,8 +187,8 @@ impl LendingNode {
         self.log(peer, LendingChange::Connected { version });
         let ended = self.loans.begin_session(peer, hello.incarnation, ours);
         self.loans_ended(ended, LoanEnd::OtherIncarnation);
-        for lease in self.borrows.begin_session(peer, hello.incarnation) {
-            self.borrow_ended(peer, lease, BorrowEnd::OtherIncarnation);
+        for ended in self.borrows.begin_session(peer, hello.incarnation) {
+            self.borrow_lost(peer, ended, BorrowEnd::OtherIncarnation);
         }
         self.actions.push(LendingAction::OpenSession {
             peer,
@@ -263,8 +263,8 @@ impl LendingNode {
     fn end_leases(&mut self, peer: PeerId, loan_end: LoanEnd, borrow_end: BorrowEnd) {
         let ended = self.loans.end_peer(peer);
         self.loans_ended(ended, loan_end);
-        for lease in self.borrows.end_lender(peer) {
-            self.borrow_ended(peer, lease, borrow_end);
+        for ended in self.borrows.end_lender(peer) {
+            self.borrow_lost(peer, ended, borrow_end);
         }
         self.links[peer.slot()].notice = None;
     }

@@ -154,7 +154,7 @@ impl LendingNode {
             lent: self.loans.lent(),
             borrowed: self.borrows.borrowed(),
             wanted: self.wanted,
-            lendable: self.lendable,
+            lendable: self.lendable_now(),
             strangers: self.strangers_seen,
             events_dropped: self.actions.events_dropped,
             peers,
@@ -202,8 +202,8 @@ impl LendingNode {
     fn expire(&mut self, now: Duration) {
         let ended = self.loans.expire(now);
         self.loans_ended(ended, LoanEnd::Away);
-        for (peer, lease) in self.borrows.expire(now) {
-            self.borrow_ended(peer, lease, BorrowEnd::Away);
+        for (peer, ended) in self.borrows.expire(now) {
+            self.borrow_lost(peer, ended, BorrowEnd::Away);
         }
     }
 
@@ -220,6 +220,7 @@ impl LendingNode {
                 blocks: blocks.len() as u32,
                 reason,
             };
+            self.links[peer.slot()].counters.ended += blocks.len() as u64;
             self.log(peer, change);
             self.free(blocks, FreeReason::LeaseEnded);
         }

@@ -35,6 +35,6 @@ pub use event::{
 pub use input::LendingInput;
 pub use link::{LinkState, ShutCause};
 pub use machine::{LendingNode, TICK_EVERY};
-pub use roles::ROLE_PAUSE;
+pub use roles::{LEND_AGAIN_AFTER, ROLE_PAUSE};
 pub use settings::{LendTo, MemberSettings, NodeSettings, NodeSettingsError, PEERS_MAX};
 pub use status::{LendingPhase, LendingStatus, PeerStatus};

@@ -24,6 +24,9 @@ impl LendingNode {
         blocks: &[LentBlock],
         reason: RecallReason,
     ) {
+        if matches!(reason, RecallReason::Host | RecallReason::Wanted) {
+            self.roles.needed(now);
+        }
         for taken in self.loans.mark_taken(blocks) {
             let (peer, lease) = (taken.peer, taken.lease);
             self.links[peer.slot()].counters.recalled += u64::from(taken.count);

@@ -2,17 +2,22 @@
 
 use std::time::Duration;
 
-/// A node that wants this many blocks lends and asks as before. Only more make it a borrower.
+/// A node that has lent some and wants this many blocks leaves its loans as they are. It takes back for more.
 pub(super) const HYSTERESIS_BLOCKS: u32 = 1;
 
-/// The least time between the roles of lender and borrower.
+/// A node that borrowed, or wanted to, lends again after this time. So does one whose operator took all back at once.
 pub const ROLE_PAUSE: Duration = Duration::from_secs(30);
+
+/// A node that needed lent blocks itself lends nothing new for this time. Otherwise it would lend and recall in turns
+/// while it fills.
+pub const LEND_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// What the node did of late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoleGate {
     wants: bool,
-    lent_at: Option<Duration>,
+    has_lent: bool,
+    needed_at: Option<Duration>,
     borrowed_at: Option<Duration>,
 }
 
@@ -30,13 +35,21 @@ pub(super) struct RoleInputs {
 impl RoleGate {
     /// Records how things are now.
     pub(super) fn record(&mut self, now: Duration, inputs: RoleInputs) {
-        self.wants = inputs.wanted > HYSTERESIS_BLOCKS || (self.wants && inputs.wanted > 0);
-        if inputs.lent > 0 {
-            self.lent_at = Some(now);
-        }
+        self.has_lent = inputs.lent > 0;
+        let ignored = if self.has_lent && !self.wants {
+            HYSTERESIS_BLOCKS
+        } else {
+            0
+        };
+        self.wants = inputs.wanted > ignored;
         if inputs.borrowed > 0 || self.wants {
             self.borrowed_at = Some(now);
         }
+    }
+
+    /// Records that the node needed blocks itself that it had lent.
+    pub(super) fn needed(&mut self, now: Duration) {
+        self.needed_at = Some(now);
     }
 
     /// Returns whether the node wants memory.
@@ -46,17 +59,15 @@ impl RoleGate {
 
     /// Returns whether the node may lend.
     pub(super) fn may_lend(&self, now: Duration) -> bool {
-        !self.wants && is_long_ago(self.borrowed_at, now)
+        let is_over = |at: Option<Duration>, pause| at.is_none_or(|at| now >= at + pause);
+        let has_borrowed_long_ago = is_over(self.borrowed_at, ROLE_PAUSE);
+        !self.wants && has_borrowed_long_ago && is_over(self.needed_at, LEND_AGAIN_AFTER)
     }
 
-    /// Returns whether the node may ask others.
-    pub(super) fn may_ask(&self, now: Duration) -> bool {
-        self.wants && is_long_ago(self.lent_at, now)
+    /// Returns whether the node may ask others: it has all back that it had lent, and wants more.
+    pub(super) fn may_ask(&self) -> bool {
+        self.wants && !self.has_lent
     }
-}
-
-fn is_long_ago(at: Option<Duration>, now: Duration) -> bool {
-    at.is_none_or(|at| now.saturating_sub(at) >= ROLE_PAUSE)
 }
 
 #[cfg(test)]
@@ -64,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_block_and_half_a_minute_lie_between_the_roles() {
+    fn a_lender_asks_others_when_it_has_all_back_and_a_borrower_lends_half_a_minute_later() {
         let mut gate = RoleGate::default();
         let mut at = |secs, lent, borrowed, wanted| {
             let now = Duration::from_secs(secs);
@@ -76,16 +87,27 @@ mod tests {
                     wanted,
                 },
             );
-            (gate.may_lend(now), gate.may_ask(now))
+            (gate.may_lend(now), gate.may_ask())
         };
-        assert_eq!(at(0, 0, 0, 1), (true, false));
-        assert_eq!(at(1, 5, 0, 0), (true, false));
-        assert_eq!(at(2, 5, 0, 2), (false, false));
-        assert_eq!(at(3, 0, 0, 1), (false, false));
-        assert_eq!(at(31, 0, 0, 1), (false, false));
-        assert_eq!(at(32, 0, 0, 1), (false, true));
+        assert_eq!(at(0, 5, 0, 1), (true, false));
+        assert_eq!(at(1, 5, 0, 2), (false, false));
+        assert_eq!(at(2, 5, 0, 1), (false, false));
+        assert_eq!(at(3, 0, 0, 1), (false, true));
+        assert_eq!(at(32, 0, 0, 0), (false, false));
+        assert_eq!(at(33, 0, 0, 0), (true, false));
+        assert_eq!(at(34, 0, 0, 1), (false, true));
         assert_eq!(at(40, 0, 7, 0), (false, false));
         assert_eq!(at(69, 0, 0, 0), (false, false));
         assert_eq!(at(70, 0, 0, 0), (true, false));
+    }
+
+    #[test]
+    fn a_node_that_needed_lent_blocks_lends_nothing_new_for_a_while() {
+        let mut gate = RoleGate::default();
+        let needed_at = Duration::from_secs(100);
+        assert!(gate.may_lend(needed_at));
+        gate.needed(needed_at);
+        assert!(!gate.may_lend(needed_at + LEND_AGAIN_AFTER - Duration::from_millis(1)));
+        assert!(gate.may_lend(needed_at + LEND_AGAIN_AFTER));
     }
 }

@@ -49,7 +49,7 @@ pub struct LendingStatus {
     pub borrowed: u32,
     /// What it wants to have of others in all.
     pub wanted: u32,
-    /// What it can lend beyond what it has lent.
+    /// What it would lend now beyond what it has lent: 0 while its settings, its phase or its own needs bar it.
     pub lendable: u32,
     /// How many connections came from nodes that are no members.
     pub strangers: u64,
