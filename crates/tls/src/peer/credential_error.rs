@@ -27,6 +27,11 @@ pub enum PeerCredentialError {
         /// What they would say.
         refusal: Box<PeerRefusal>,
     },
+    /// The certificate ends before it begins.
+    #[error(
+        "the certificate in {0} is valid at no time, because it ends before it begins; issue it again"
+    )]
+    NeverValid(PathBuf),
     /// The deny list is too long.
     #[error(
         "peers.deny has {0} fingerprints, and {DENIED_MAX} are the most; leave out the certificates that have expired"

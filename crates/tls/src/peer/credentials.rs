@@ -219,6 +219,9 @@ fn check_own(
         sent.unwrap_or_default(),
     );
     let summary = CertificateSummary::of(leaf).ok_or_else(|| not_x509(path))?;
+    if summary.ends_unix < summary.starts_unix {
+        return Err(PeerCredentialError::NeverValid(path.clone()));
+    }
     let refused = |refusal| PeerCredentialError::Refused {
         path: path.clone(),
         refusal: Box::new(refusal),
@@ -238,10 +241,9 @@ fn check_own(
     Ok(summary)
 }
 
-/// Returns the moment next to `now` at which a certificate is valid.
+/// Returns the moment next to `now` at which a certificate is valid. It must not end before it begins.
 fn valid_time_near(now: UnixTime, summary: &CertificateSummary) -> UnixTime {
-    let last = summary.ends_unix.max(summary.starts_unix);
-    let within = now.as_secs().clamp(summary.starts_unix, last);
+    let within = now.as_secs().clamp(summary.starts_unix, summary.ends_unix);
     UnixTime::since_unix_epoch(Duration::from_secs(within))
 }
 

@@ -72,10 +72,23 @@ impl Cluster {
 
     /// Signs a certificate for these purposes.
     pub(crate) fn sign_for(&self, file: &str, uris: &[&str], purposes: &[ExtendedKeyUsagePurpose]) {
+        self.sign_with(file, uris, |params| {
+            params.extended_key_usages = purposes.to_vec();
+        });
+    }
+
+    /// Signs a certificate that ends a second before it begins.
+    pub(crate) fn sign_backwards(&self, file: &str, uris: &[&str]) {
+        self.sign_with(file, uris, |params| {
+            params.not_after = params.not_before - Duration::from_secs(1);
+        });
+    }
+
+    fn sign_with(&self, file: &str, uris: &[&str], change: impl FnOnce(&mut CertificateParams)) {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(START);
         params.not_after = params.not_before + Duration::from_secs(LIFE);
-        params.extended_key_usages = purposes.to_vec();
+        change(&mut params);
         let uris = uris.iter().map(|uri| (*uri).try_into().expect("ASCII"));
         let host = SanType::DnsName(HOST_NAME.try_into().expect("ASCII"));
         params.subject_alt_names = uris.map(SanType::URI).chain([host]).collect();

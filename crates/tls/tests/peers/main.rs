@@ -186,6 +186,15 @@ fn a_certificate_that_ended_is_loaded_and_its_end_is_foretold() {
 }
 
 #[test]
+fn a_certificate_that_is_valid_at_no_time_says_so() {
+    let cluster = Cluster::new();
+    cluster.sign_backwards("b", &["sublet://blue/b"]);
+    let error = PeerCredentials::load(&cluster.settings("b"), SetClock::at(START));
+    let said = error.expect_err("never valid").to_string();
+    assert!(said.contains("valid at no time"), "{said}");
+}
+
+#[test]
 fn a_denied_certificate_is_refused_at_either_end() {
     let (cluster, clock) = (Cluster::new(), SetClock::at(START));
     let (a, b) = (cluster.node("a", &clock), cluster.node("b", &clock));
