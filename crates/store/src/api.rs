@@ -516,8 +516,8 @@ pub struct FarFigures {
     pub ready: Bytes,
     /// Of these, blocks that tenants use. The rest was dropped and is not swept yet.
     pub used: Bytes,
-    /// What the records of these blocks and of their frames take here. The arena may hold so much less, in whole
-    /// blocks.
+    /// What the records of these blocks and of their frames take here, and from the first lease on the outbox. The
+    /// arena may hold so much less, in whole blocks.
     pub overhead: Bytes,
 }
 

@@ -44,6 +44,9 @@ const OWN_BLOCKS: u64 = HERE_BLOCKS + UNOWNED_BLOCKS;
 /// The most blocks that the records of one far block take. Stamps are so small that their records take more than they.
 const RECORD_BLOCKS_MAX: u64 = 8;
 
+/// Blocks that the outbox takes.
+const OUTBOX_BLOCKS: u64 = 2;
+
 const LEASE: LeaseSlot = LeaseSlot(0);
 
 /// Pages of a message, as the daemon sends them.
@@ -119,7 +122,7 @@ impl BorrowingStore {
         mode: GetMode,
         seed: u64,
     ) -> Result<BorrowingStore, StoreTierError> {
-        let capacity = (OWN_BLOCKS + 1 + far_blocks * RECORD_BLOCKS_MAX) * BLOCK;
+        let capacity = (OWN_BLOCKS + 1 + OUTBOX_BLOCKS + far_blocks * RECORD_BLOCKS_MAX) * BLOCK;
         let memory = MappedMemory::reserve(capacity as usize, BLOCK as usize)?;
         let settings = StoreSettings {
             capacity: Bytes(capacity),

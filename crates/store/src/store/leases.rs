@@ -24,7 +24,7 @@ impl Store {
         self.pages.add_to_lease(lease, distance, indices)
     }
 
-    /// What the records of borrowed blocks take here now. It counts against the arena's limit.
+    /// What the records of borrowed blocks and the outbox take here now. It counts against the arena's limit.
     pub fn far_overhead(&self) -> Bytes {
         self.pages.far_figures().overhead
     }

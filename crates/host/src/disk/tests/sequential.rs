@@ -14,8 +14,8 @@ fn sent(batches: impl Iterator<Item = u64>) -> u64 {
     let store = &rig.backend.store;
     store.add_to_lease(LeaseSlot(0), 0, 0..8).expect("a lease");
     let tenant = store.tenants()[0].id;
-    // A block for the index, one for the records of far blocks, and one for pages.
-    store.set_limit(Bytes::mib(6));
+    // A block for the index, one for the records of far blocks, one for pages, and two for the outbox.
+    store.set_limit(Bytes::mib(10));
     let handle = rig.handle();
     for batch in batches {
         let bytes = BATCH * 4096;

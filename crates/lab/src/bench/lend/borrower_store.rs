@@ -64,8 +64,6 @@ impl BorrowerStore {
                 ..PageSettings::default()
             },
         })?;
-        // The records of the blocks take none of the memory for pages.
-        store.set_limit(MEMORY + store.far_overhead_of(lent.blocks));
         let tenant = store.add_tenant(TenantSettings {
             name: "bench".parse()?,
             weight: Weight::default(),
@@ -79,6 +77,8 @@ impl BorrowerStore {
         };
         let pool = store.create_pool(tenant, flags, None)?;
         store.add_to_lease(LEASE, 0, lent.first..lent.first + lent.blocks)?;
+        // The records of the blocks and the outbox take none of the memory for pages.
+        store.set_limit(MEMORY + store.far_overhead());
         let far = FarMemory::new(GuardPolicy::Relative);
         let route = LeaseRoute {
             session: session::lender_session(lent.address),

@@ -33,8 +33,8 @@ impl PageStore {
         if is_new {
             self.far.sent(lease).store(0, Ordering::Relaxed);
         }
-        self.charge_far_overhead();
         self.far.outbox().prepare(lease);
+        self.charge_far_overhead();
         self.make_room_for_far_blocks();
         Ok(())
     }
@@ -124,7 +124,7 @@ impl PageStore {
             borrowed: bytes(far.borrowed()),
             ready: bytes(far.ready()),
             used: bytes(self.tenants.iter().map(Tenant::far_held).sum()),
-            overhead: self.far_overhead_of(far.borrowed()),
+            overhead: self.far_overhead_of(far.borrowed()) + self.far.outbox_bytes(),
         }
     }
 
@@ -144,7 +144,8 @@ impl PageStore {
 
     /// Counts what the records of far blocks take against the arena's limit.
     pub(super) fn charge_far_overhead(&self) {
-        let charge = |overhead: Bytes| self.arena.charge(overhead.0);
+        let outbox = self.far.outbox_bytes();
+        let charge = |records: Bytes| self.arena.charge((records + outbox).0);
         self.far.blocks.with_overhead(charge);
     }
 

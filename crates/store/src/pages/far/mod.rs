@@ -21,6 +21,8 @@ mod transfer;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
+use sublet_types::Bytes;
+
 use crate::borrowing::{LEASES_MAX, LeaseSlot};
 use crate::settings::PageSettings;
 use blocks::FarBlocks;
@@ -64,6 +66,12 @@ impl FarMemory {
     /// The pages that were sent of a lease that has, or had, blocks.
     fn sent(&self, lease: LeaseSlot) -> &AtomicU64 {
         &self.sent[usize::from(lease.0)]
+    }
+
+    /// What the pages of the outbox take here. Nothing before the first lease.
+    fn outbox_bytes(&self) -> Bytes {
+        let bytes = u64::from(self.outbox_pages) * self.page_bytes as u64;
+        self.outbox.get().map_or(Bytes(0), |_| Bytes(bytes))
     }
 
     fn outbox(&self) -> &Outbox {
