@@ -333,15 +333,22 @@ impl StoreWork {
         LendingInput::Wanted { blocks }
     }
 
-    /// How many further blocks have room for their records in the arena.
+    /// How many further blocks have a record, and room for it in the arena.
     fn blocks_with_room(&self) -> u32 {
         let store = self.store();
+        let vacant = vacant_records(self.borrow_max, store.figures().far.borrowed);
         let room = Bytes(store.limit().0 / OVERHEAD_ONE_IN) - store.far_overhead();
         let of_many = store.far_overhead_of(RECORDS_SAMPLE).0.max(1);
         let blocks = u128::from(room.0) * u128::from(RECORDS_SAMPLE) / u128::from(of_many);
-        u32::try_from(blocks.min(u128::from(self.borrow_max)))
-            .expect("no more than a number of blocks")
+        u32::try_from(blocks.min(u128::from(vacant))).expect("no more than a number of blocks")
     }
+}
+
+/// The records of far blocks that no block has. The store has `borrow_max` of them. It counts a block as borrowed until
+/// it is swept, even if its lease has ended.
+fn vacant_records(borrow_max: u32, borrowed_in_store: Bytes) -> u32 {
+    let used = u32::try_from(borrowed_in_store.blocks()).unwrap_or(u32::MAX);
+    borrow_max.saturating_sub(used)
 }
 
 /// The blocks that a policy wants in all: those that it has, and those that it asks beyond.
@@ -356,5 +363,18 @@ fn growth(figures: &StoreFigures) -> ArenaGrowth {
     match room >= Bytes(BLOCK_BYTES) {
         true => ArenaGrowth::Possible,
         false => ArenaGrowth::Exhausted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_ended_leases_take_records_until_they_are_swept() {
+        assert_eq!(vacant_records(128, Bytes::ZERO), 128);
+        assert_eq!(vacant_records(128, Bytes::mib(2 * 100)), 28);
+        assert_eq!(vacant_records(128, Bytes::mib(2 * 128)), 0);
+        assert_eq!(vacant_records(64, Bytes::mib(2 * 128)), 0);
     }
 }
