@@ -293,6 +293,14 @@ pub enum FaultKind {
         /// The name.
         node: NodeName,
     },
+    /// Two members at one address.
+    #[error("`{key}`: {} and {} have one address; each node has its own", nodes[0], nodes[1])]
+    MembersAtOnePlace {
+        /// The key.
+        key: String,
+        /// Their names.
+        nodes: [NodeName; 2],
+    },
     /// A member that is not named.
     #[error("`{key}`: no member is called {node}; {}", member_hint(.nearest.as_deref()))]
     NoMember {

@@ -1,12 +1,11 @@
 //! What contradicts itself in the tables of lending.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sublet_types::{Bytes, NodeName};
 
 use super::faults::{ConfigFault, FaultKind};
 use super::knobs::LENDING_KNOBS;
-use super::listen::ListenAddress;
 use super::nearest::nearest;
 use super::written::WrittenConfig;
 
@@ -57,29 +56,27 @@ impl WrittenConfig {
 
     fn peer_listener_faults(&self, said: &str, faults: &mut Vec<ConfigFault>) {
         let is_lending = self.lending.lend.max != Some(Bytes::ZERO);
-        match self.lending.peers.listen {
-            Some(ListenAddress::Tcp(..)) => {}
-            Some(ListenAddress::Unix(_) | ListenAddress::Ring(_)) => {
-                faults.push(self.fault("peers.listen", |_| FaultKind::WantsTcp("peers.listen")));
-            }
-            None if is_lending => {
-                let said_max = self.locations.contains_key("lend.max");
-                let key = if said_max { "lend.max" } else { said };
-                faults.push(self.fault(key, |_| FaultKind::NoPeerListener));
-            }
-            None => {}
+        if self.lending.peers.listen.is_none() && is_lending {
+            let said_max = self.locations.contains_key("lend.max");
+            let key = if said_max { "lend.max" } else { said };
+            faults.push(self.fault(key, |_| FaultKind::NoPeerListener));
         }
     }
 
     fn member_faults(&self, faults: &mut Vec<ConfigFault>) {
         let peers = &self.lending.peers;
         let mut named = BTreeSet::new();
+        let mut places = BTreeMap::new();
         for member in &peers.members {
             let node = member.name.clone();
             if peers.node.as_ref() == Some(&node) {
                 faults.push(self.fault("peers.members", |key| FaultKind::OwnMember { key, node }));
             } else if !named.insert(&member.name) {
                 let wrong = |key| FaultKind::MemberTwice { key, node };
+                faults.push(self.fault("peers.members", wrong));
+            } else if let Some(other) = places.insert(member.place(), &member.name) {
+                let nodes = [other.clone(), node];
+                let wrong = |key| FaultKind::MembersAtOnePlace { key, nodes };
                 faults.push(self.fault("peers.members", wrong));
             }
         }

@@ -7,6 +7,7 @@ use sublet_tls::peer::{DENIED_MAX, Fingerprint};
 use sublet_types::{ClusterName, NodeName};
 
 use super::member::PeerMember;
+use super::peer_place::PeerPlace;
 use super::raw_value::{RawValue, ValueError};
 
 impl RawValue {
@@ -17,6 +18,11 @@ impl RawValue {
 
     /// A cluster's name.
     pub(crate) fn cluster(&self) -> Result<ClusterName, ValueError> {
+        Ok(self.text()?.parse()?)
+    }
+
+    /// Where this host listens for its peers.
+    pub(crate) fn peer_place(&self) -> Result<PeerPlace, ValueError> {
         Ok(self.text()?.parse()?)
     }
 

@@ -15,6 +15,7 @@ use toml::de::DeValue;
 use super::listen::{ListenAddress, ListenAddressError};
 use super::member::PeerMemberError;
 use super::nearest::nearest;
+use super::peer_place::PeerPlaceError;
 
 /// A value as it was written. On the command line everything is text.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,6 +122,9 @@ pub enum ValueError {
     /// It is not a cluster's name.
     #[error("{0}")]
     Cluster(#[from] ClusterNameError),
+    /// Peers cannot listen there.
+    #[error("{0}")]
+    PeerPlace(#[from] PeerPlaceError),
     /// It is not a member of a cluster.
     #[error("{0}")]
     Member(#[from] PeerMemberError),

@@ -13,8 +13,8 @@ use sublet_types::{Bytes, ClusterName, NodeName, PAGE_BYTES};
 use super::knob::KnobArgument;
 use super::knob_tables::knob_tables;
 use super::words::{amount_or, listed, path, some_of, word_of};
-use crate::config::listen::ListenAddress;
 use crate::config::member::PeerMember;
+use crate::config::peer_place::PeerPlace;
 
 /// The most threads that serve borrowers.
 const THREADS_MAX: u64 = 4;
@@ -51,13 +51,6 @@ fn peer_tls(w: &WrittenPeers) -> Option<PeerTlsSettings> {
         key: w.key.clone()?,
         denied: w.deny.clone(),
     })
-}
-
-fn peer_address(w: &WrittenPeers) -> Option<(String, u16)> {
-    match w.listen.clone()? {
-        ListenAddress::Tcp(host, port) => Some((host, port)),
-        ListenAddress::Unix(_) | ListenAddress::Ring(_) => None,
-    }
 }
 
 /// Blocks of an amount, as many as a number of blocks holds.
@@ -131,7 +124,7 @@ knob_tables! {
             set: |w, said| said.cluster().map(|cluster| w.cluster = cluster),
             show: |peers| peers.tls.as_ref().map(|tls| tls.identity.cluster.to_string()),
         }
-        listen: Option<ListenAddress> {
+        listen: Option<PeerPlace> {
             unit: "tcp:HOST:PORT",
             default: None,
             sample: "\"tcp:10.0.0.1:7171\"",
@@ -139,15 +132,12 @@ knob_tables! {
             help: "Where peers reach this host; a host that lends needs it",
             flag: None,
             takes: KnobArgument::Value,
-            set: |w, said| said.listen().map(|place| w.listen = Some(place)),
+            set: |w, said| said.peer_place().map(|place| w.listen = Some(place)),
             means: {
-                /// Host and port where peers reach this host.
-                listen: Option<(String, u16)> = peer_address,
+                /// Where peers reach this host.
+                listen: Option<PeerPlace> = |w| w.listen.clone(),
             },
-            show: |peers| {
-                let (host, port) = peers.listen.clone()?;
-                Some(ListenAddress::Tcp(host, port).to_string())
-            },
+            show: |peers| peers.listen.as_ref().map(PeerPlace::to_string),
         }
         members: Vec<PeerMember> {
             unit: "a list of NAME=tcp:HOST:PORT",
@@ -348,7 +338,7 @@ knob_tables! {
             default: Some("\"4MiB\""),
             sample: "\"16MiB\"",
             why: "1,024 pages bridge a pause of the network; a page that finds the outbox full is dropped",
-            help: "Memory for evicted pages on their way to lenders; it counts as held while anything is borrowed",
+            help: "Memory for evicted pages on their way to lenders; from the first lease on, it counts against what the arena may hold",
             flag: None,
             takes: KnobArgument::Value,
             set: |w, said| {

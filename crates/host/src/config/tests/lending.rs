@@ -55,7 +55,10 @@ fn peers_and_defaults_mean_what_the_reference_says() {
     assert_eq!(tls.certificate, Path::new("/etc/sublet/a.crt"));
     assert_eq!(tls.key, Path::new("/etc/sublet/a.key"));
     assert!(tls.denied.is_empty());
-    assert_eq!(config.peers.listen, Some(("10.0.0.1".to_owned(), 7171)));
+    assert_eq!(
+        config.peers.listen,
+        Some("tcp:10.0.0.1:7171".parse().expect("a place"))
+    );
     let members = config.peers.members.iter();
     let members: Vec<_> = members
         .map(|one| (one.name.as_str(), one.host.as_str(), one.port))
@@ -156,7 +159,7 @@ fn a_wrong_value_of_lending_is_named_with_its_line_and_what_fits() {
         ),
         (
             "[peers]\nmembers = [\"b=tcp:fd00::2:7171\"]",
-            "t.toml:2: `peers.members` \"b=tcp:fd00::2:7171\" has an IPv6 address without brackets; write NAME=tcp:[ADDRESS]:PORT",
+            "t.toml:2: `peers.members` \"tcp:fd00::2:7171\" has an IPv6 address without brackets; write tcp:[ADDRESS]:PORT",
         ),
         (
             "[peers]\ndeny = [\"ba78\"]",
@@ -305,7 +308,19 @@ fn what_contradicts_itself_in_lending_is_named() {
         ),
         (
             PEERS.replace("tcp:10.0.0.1:7171", "unix:/run/a.sock"),
-            "t.toml:3: `peers.listen` must be tcp:HOST:PORT".to_owned(),
+            "t.toml:3: `peers.listen` \"unix:/run/a.sock\" is no address for peers; write tcp:HOST:PORT, such as \"tcp:10.0.0.1:7171\"".to_owned(),
+        ),
+        (
+            PEERS.replace("tcp:10.0.0.1:7171", "tcp:10.0.0.1:0"),
+            "t.toml:3: `peers.listen` \"tcp:10.0.0.1:0\" has port 0; write the port by which the other members name the node, such as 7171".to_owned(),
+        ),
+        (
+            PEERS.replace("tcp:10.0.0.1:7171", "tcp:fd09::1:7171"),
+            "t.toml:3: `peers.listen` \"tcp:fd09::1:7171\" has an IPv6 address without brackets; write tcp:[ADDRESS]:PORT".to_owned(),
+        ),
+        (
+            members("\"b=tcp:10.0.0.2:1\", \"c=tcp:10.0.0.2:1\""),
+            "t.toml:4: `peers.members`: b and c have one address; each node has its own".to_owned(),
         ),
         (
             members("\"a=tcp:10.0.0.1:7171\""),
