@@ -1,5 +1,7 @@
 //! The folder of a cluster's authority: `ca.crt`, `ca.key`, and each node's `NODE.crt` and `NODE.key`.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +23,9 @@ const AUTHORITY_DAYS: u64 = 3652;
 const CLOCK_SKEW_SECS: u64 = 3600;
 
 const DAY_SECS: u64 = 24 * 3600;
+
+/// The bits of a file's mode that let its group and others use it.
+const OTHERS: u32 = 0o077;
 
 /// The largest file of a key that is read, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
@@ -78,8 +83,10 @@ impl AuthorityFolder {
         cluster: &ClusterName,
     ) -> Result<CertificateSummary, CaError> {
         let paths = [self.authority_key(), self.authority_certificate()];
-        if let Some(there) = paths.iter().find(|path| is_there(path)) {
-            return Err(CaError::Exists(there.clone()));
+        for path in &paths {
+            if is_there(path)? {
+                return Err(CaError::Exists(path.clone()));
+            }
         }
         let key = KeyPair::generate()?;
         let validity = self.validity(AUTHORITY_DAYS);
@@ -109,10 +116,20 @@ impl AuthorityFolder {
             cluster: authority.cluster.clone(),
             node: node.clone(),
         };
-        match is_there(&self.node_key(node)) {
+        match is_there(&self.node_key(node))? {
             true => self.renew(identity, authority.key, validity),
             false => self.issue_with_new_key(identity, authority.key, validity),
         }
+    }
+
+    /// Keys that others than their owner may read: that of the authority, and that of a node.
+    pub(super) fn exposed_keys(&self, node: &NodeName) -> Vec<PathBuf> {
+        let keys = [self.authority_key(), self.node_key(node)];
+        let is_exposed = |key: &PathBuf| {
+            let mode = key.metadata().map(|file| file.permissions().mode());
+            mode.is_ok_and(|mode| mode & OTHERS != 0)
+        };
+        keys.into_iter().filter(is_exposed).collect()
     }
 
     fn issue_with_new_key(
@@ -125,7 +142,7 @@ impl AuthorityFolder {
             self.node_certificate(&identity.node),
             self.node_key(&identity.node),
         );
-        if is_there(&certificate) {
+        if is_there(&certificate)? {
             return Err(CaError::NoNodeKey { certificate, key });
         }
         let pair = KeyPair::generate()?;
@@ -152,7 +169,7 @@ impl AuthorityFolder {
             self.node_key(&identity.node),
         );
         let provider = sublet_tls::provider();
-        if is_there(&certificate) {
+        if is_there(&certificate)? {
             sublet_tls::identity(&certificate, &key, &provider)?;
         }
         let public = sublet_tls::public_key(&key, &provider)?;
@@ -188,10 +205,10 @@ impl AuthorityFolder {
 
     fn authority(&self) -> Result<Authority, CaError> {
         let (certificate, key) = (self.authority_certificate(), self.authority_key());
-        if !is_there(&certificate) {
+        if !is_there(&certificate)? {
             return Err(CaError::NoAuthority(self.folder.clone()));
         }
-        if !is_there(&key) {
+        if !is_there(&key)? {
             return Err(CaError::NoAuthorityKey(key));
         }
         let summary = CertificateSummary::read(&certificate)?;
@@ -220,7 +237,14 @@ fn draft_certificate(place: PathBuf, certificate: &Certificate) -> Result<DraftF
     DraftFile::write(place, &certificate.pem(), ReadableBy::Everybody)
 }
 
-/// Returns whether something has this name, even a link that leads nowhere.
-fn is_there(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
+/// Returns whether something has this name, even a link that leads nowhere. The error says why that is not known.
+fn is_there(path: &Path) -> Result<bool, CaError> {
+    match path.symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(CaError::Unreadable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
 }

@@ -78,10 +78,13 @@ impl CaArgs {
             CaCommand::Issue { node, days, place } => {
                 let folder = place.folder();
                 let issued = folder.issue(node, *days)?;
-                Ok(match issued.key {
+                let text = match issued.key {
                     NodeKey::Made => node_text(&folder, &issued),
                     NodeKey::Kept => renewal_text(&folder, &issued),
-                })
+                };
+                let exposed = folder.exposed_keys(node).into_iter();
+                let warnings: String = exposed.map(|key| exposure_text(&key)).collect();
+                Ok(text + &warnings)
             }
         }
     }
@@ -147,6 +150,11 @@ fn renewal_text(folder: &AuthorityFolder, issued: &IssuedCertificate) -> String 
         line("key", format_args!("{}, as it was", key.display())),
         facts(&issued.summary),
     )
+}
+
+fn exposure_text(key: &Path) -> String {
+    let key = key.display();
+    format!("But others may read {key}. Type: chmod 600 {key}\n")
 }
 
 /// What an owner needs of a certificate later: by which fingerprint to deny it, and when to renew it.

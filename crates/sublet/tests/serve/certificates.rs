@@ -138,6 +138,12 @@ fn an_existing_key_is_kept_and_its_certificate_renewed() {
         "an issuer never repeats one"
     );
     load(&folder, "default", "a").expect("it is accepted");
+    assert!(!said.contains("chmod"), "{said}");
+    let everybody = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(folder.path("a.key"), everybody).expect("set");
+    let said = ca_ok(&folder, &["issue", "a"]);
+    let advice = format!("chmod 600 {}\n", folder.path("a.key").display());
+    assert!(said.ends_with(&advice), "{said}");
 
     // A lost certificate is made again, for a key of any kind.
     fs::remove_file(folder.path("a.crt")).expect("removed");
@@ -236,6 +242,19 @@ fn a_folder_that_takes_no_file_is_left_as_it_was() {
         text(&output.stderr).contains("make the folder first"),
         "{output:?}"
     );
+
+    // A folder that cannot be looked into is no folder without a CA.
+    let file = folder.write("file", "");
+    let output = folder.sublet(&[
+        "lend",
+        "ca",
+        "issue",
+        "a",
+        "--dir",
+        file.to_str().expect("text"),
+    ]);
+    fs::remove_file(file).expect("removed");
+    assert!(text(&output.stderr).contains("cannot read"), "{output:?}");
 
     let limited = |args: &str, blocks: &str| {
         let place = folder.path("");
