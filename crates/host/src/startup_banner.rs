@@ -39,6 +39,7 @@ fn banner_lines(status: &Status, config: &Config, granted: &GrantedResources) ->
     lines.extend(status.disks.iter().map(|disk| ("disk", disk_line(disk))));
     let left = status.left_behind.iter();
     lines.extend(left.map(|left| ("disk", left_line(left))));
+    lines.extend(peers_line(config).map(|text| ("peers", text)));
     lines.extend(control_lines(status, granted));
     lines.push(("at most", bounds_line(&bounds, config)));
     lines.extend(descriptors(&bounds, granted).map(|text| ("but", text)));
@@ -75,6 +76,34 @@ fn tenant_line(tenant: &TenantConfig, status: &Status) -> String {
     match places.is_empty() {
         true => format!("{name}: for disks"),
         false => format!("{name}: at {}", places.join(", ")),
+    }
+}
+
+/// Who the host is among its peers, where they reach it, and what it lends and borrows.
+fn peers_line(config: &Config) -> Option<String> {
+    let peers = &config.peers;
+    let node = &peers.tls.as_ref()?.identity.node;
+    let place = match &peers.listen {
+        Some(place) => format!("at {place}"),
+        None => "calls only".to_owned(),
+    };
+    let members = format_members(peers.members.len());
+    let lends = match config.lend.max {
+        None => "lends what headroom leaves".to_owned(),
+        Some(Bytes::ZERO) => "lends nothing".to_owned(),
+        Some(max) => format!("lends up to {max}"),
+    };
+    let borrows = match config.borrow.max {
+        Bytes::ZERO => "borrows nothing".to_owned(),
+        max => format!("borrows up to {max}"),
+    };
+    Some(format!("{node}: {place}, {members}; {lends}, {borrows}"))
+}
+
+fn format_members(members: usize) -> String {
+    match members {
+        1 => "1 member".to_owned(),
+        members => format!("{members} members"),
     }
 }
 
@@ -149,4 +178,36 @@ fn first_words(status: &Status, config: &Config) -> Option<String> {
     Some(format!(
         "printf 'set k 0 0 5\\r\\nhello\\r\\nget k\\r\\nquit\\r\\n' | nc {host} {port}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::config;
+
+    fn line(more: &str) -> Option<String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("c.toml");
+        let web = "[tenants.web]\nlisten = [\"unix:/web.sock\"]\n";
+        fs::write(&file, format!("{web}{more}")).expect("written");
+        peers_line(&config::check(&file).expect("a config"))
+    }
+
+    #[test]
+    fn a_host_with_peers_says_where_they_reach_it_and_what_it_lends_and_borrows() {
+        assert_eq!(line(""), None);
+        let peers = "[peers]\nnode = \"a\"\nlisten = \"tcp:10.0.0.1:7171\"\nmembers = [\"b=tcp:10.0.0.2:7171\"]\n\
+                     ca = \"/ca.crt\"\ncertificate = \"/a.crt\"\nkey = \"/a.key\"\n";
+        assert_eq!(
+            line(peers).as_deref(),
+            Some("a: at tcp:10.0.0.1:7171, 1 member; lends what headroom leaves, borrows nothing")
+        );
+        let limits = "[lend]\nmax = 0\n[borrow]\nmax = \"1GiB\"\n";
+        assert_eq!(
+            line(&format!("{peers}{limits}")).as_deref(),
+            Some("a: at tcp:10.0.0.1:7171, 1 member; lends nothing, borrows up to 1.00 GiB")
+        );
+    }
 }
