@@ -17,9 +17,12 @@ pub struct LendStatus {
     /// How long the phase lasts, milliseconds. For a drain, until the daemon takes what is not back. Null if it has no
     /// end.
     pub phase_millis: Option<u64>,
+    /// How long a drain lasts: over restarts, or until the daemon ends. Null while the host does not drain.
+    #[serde(default)]
+    pub drain_lasts: Option<ChangeLifetime>,
     /// Memory that peers borrow here.
     pub lent: Bytes,
-    /// Memory that the host could lend beyond that.
+    /// Memory that the host would lend now beyond that. Zero while `lend.max`, its phase or its own needs forbid it.
     pub lendable: Bytes,
     /// The most memory that peers may borrow here together. Null for what headroom leaves.
     pub lend_max: Option<Bytes>,
@@ -29,7 +32,7 @@ pub struct LendStatus {
     pub wanted: Bytes,
     /// The most memory that the host borrows.
     pub borrow_max: Bytes,
-    /// Memory of this host that borrowed memory costs: its frame rows.
+    /// Memory of this host that borrowed memory costs: its frame rows, and the outbox from the first lease on.
     pub borrow_overhead: Bytes,
     /// The cipher that seals pages before they leave.
     pub cipher: String,
@@ -187,6 +190,9 @@ pub struct PeerCounters {
     pub recalled: Bytes,
     /// Memory that it did not claim.
     pub unclaimed: Bytes,
+    /// Memory of leases that ended at once: the peer was away for too long, began anew, said goodbye or was shut out.
+    #[serde(default)]
+    pub ended: Bytes,
     /// How often it was granted less than it asked for, by reason.
     pub short_grants: BTreeMap<String, u64>,
     /// Memory that it granted to this host.
@@ -195,6 +201,9 @@ pub struct PeerCounters {
     pub returned: Bytes,
     /// Memory that it took back.
     pub taken_by_peer: Bytes,
+    /// Memory of its leases that ended at once: it was away for too long, began anew, said goodbye or was shut out.
+    #[serde(default)]
+    pub borrows_ended: Bytes,
     /// How often it granted less than it was asked for, by reason.
     pub short_grants_by_peer: BTreeMap<String, u64>,
     /// Sessions.

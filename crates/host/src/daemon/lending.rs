@@ -30,7 +30,17 @@ impl Daemon {
             now_unix: unix_secs(),
         };
         let overhead = self.backend.store.far_overhead();
-        Some(lend_status(lending, &self.config, overhead, time))
+        let costs = (overhead, self.drain_lasts());
+        Some(lend_status(lending, &self.config, costs, time))
+    }
+
+    /// How long a drain holds that is in force now.
+    fn drain_lasts(&self) -> ChangeLifetime {
+        let kept = self.live.current().drain().map(DrainChange::is_drain);
+        match kept.unwrap_or(self.written.lend.drain) {
+            true => ChangeLifetime::Always,
+            false => ChangeLifetime::UntilRestart,
+        }
     }
 
     /// How the host stands with its peers.

@@ -75,10 +75,10 @@ impl PeerListeners {
     ///
     /// The address is taken, or is none of this host.
     pub fn bind(peers: &PeersConfig) -> Result<PeerListeners, LendingError> {
-        let listeners = peers.listen.iter().map(|(host, port)| {
+        let listeners = peers.listen.iter().map(|place| {
             let endpoint = Endpoint::Tcp {
-                host: Some(host.clone()),
-                port: *port,
+                host: Some(place.host.clone()),
+                port: place.port,
                 transport: Transport::Plain,
             };
             bind_one(&endpoint, BACKLOG)

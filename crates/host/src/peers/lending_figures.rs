@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sublet_client::messages::{
-    CertificateStatus, LeaseDirection, LeaseList, LeaseStatus, LendPeer, LendPhase, LendStatus,
-    PeerCounters, PeerGuard, PeerLink, PeerPages, PeerReport, VERSION,
+    CertificateStatus, ChangeLifetime, LeaseDirection, LeaseList, LeaseStatus, LendPeer, LendPhase,
+    LendStatus, PeerCounters, PeerGuard, PeerLink, PeerPages, PeerReport, VERSION,
 };
 use sublet_lend::control::{BlockCount, GrantLimit};
 use sublet_lend::guard::GuardState;
@@ -30,11 +30,12 @@ pub(crate) struct FiguresTime {
     pub(crate) now_unix: u64,
 }
 
-/// How the host stands with its peers. `overhead` is what rows of borrowed memory cost.
+/// How the host stands with its peers. `overhead` is what borrowed memory costs here. `drain_lasts` is how long a drain
+/// would hold.
 pub(crate) fn lend_status(
     lending: &Lending,
     config: &Config,
-    overhead: Bytes,
+    (overhead, drain_lasts): (Bytes, ChangeLifetime),
     time: FiguresTime,
 ) -> LendStatus {
     let status = lending.status();
@@ -46,6 +47,7 @@ pub(crate) fn lend_status(
         version: VERSION,
         phase,
         phase_millis: until.map(|until| millis_until(until, time.now)),
+        drain_lasts: (phase == LendPhase::Draining).then_some(drain_lasts),
         lent: bytes(status.lent),
         lendable: bytes(status.lendable),
         lend_max: config.lend.max,
@@ -278,10 +280,12 @@ fn counters(status: &PeerStatus) -> PeerCounters {
         returned_by_peer: many_bytes(counters.returned_by_peer),
         recalled: many_bytes(counters.recalled),
         unclaimed: many_bytes(counters.unclaimed),
+        ended: many_bytes(counters.ended),
         short_grants: limits(&counters.refusals),
         borrowed: many_bytes(counters.borrowed),
         returned: many_bytes(counters.returned),
         taken_by_peer: many_bytes(counters.taken_by_peer),
+        borrows_ended: many_bytes(counters.borrows_ended),
         short_grants_by_peer: limits(&counters.refused_by_peer),
         sessions: counters.sessions,
         shuts: counters.shuts,

@@ -24,7 +24,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// How to drain.
 #[derive(clap::Args)]
 pub(super) struct DrainArgs {
-    /// Let borrowers give their pages up for so long, such as 30s or 5m; what is not back then is taken
+    /// Let borrowers give their pages up for so long, such as 30s, 5m or 1h; what is not back then is taken
     #[arg(long, value_name = "TIME", default_value = "30s")]
     within: DrainNotice,
     #[command(flatten)]
@@ -39,17 +39,16 @@ struct DrainNotice(Duration);
 
 /// A text that is no such time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write a time such as 0s, 30s or 5m, an hour at most")]
+#[error("write a time such as 0s, 30s, 5m or 1h, an hour at most")]
 struct NotANotice;
 
 impl FromStr for DrainNotice {
     type Err = NotANotice;
 
     fn from_str(text: &str) -> Result<DrainNotice, NotANotice> {
-        let (digits, unit) = match text.strip_suffix('m') {
-            Some(digits) => (digits, 60),
-            None => (text.strip_suffix('s').unwrap_or(text), 1),
-        };
+        let units = [('h', 3600), ('m', 60), ('s', 1)];
+        let in_unit = |(unit, secs)| Some((text.strip_suffix(unit)?, secs));
+        let (digits, unit) = units.into_iter().find_map(in_unit).unwrap_or((text, 1));
         let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
         let number: u64 = digits.parse().map_err(|_| NotANotice)?;
         match number.saturating_mul(unit) {
@@ -161,7 +160,13 @@ mod tests {
 
     #[test]
     fn a_notice_reads_as_people_write_it() {
-        for (text, secs) in [("0s", 0), ("30", 30), ("90s", 90), ("60m", 3600)] {
+        for (text, secs) in [
+            ("0s", 0),
+            ("30", 30),
+            ("90s", 90),
+            ("60m", 3600),
+            ("1h", 3600),
+        ] {
             let notice = Ok(DrainNotice(Duration::from_secs(secs)));
             assert_eq!(text.parse(), notice, "{text}");
         }
@@ -172,7 +177,7 @@ mod tests {
             "+1",
             "61m",
             "3601",
-            "1h",
+            "2h",
             "99999999999999999999m",
         ] {
             assert_eq!(wrong.parse::<DrainNotice>(), Err(NotANotice), "{wrong}");

@@ -18,7 +18,7 @@ pub(crate) fn peers(status: &LendStatus) -> String {
         "lent to it",
         "borrowed of it",
         "it could lend",
-        "it wants",
+        "it wants more",
         "recalled",
         "at",
     ]);
@@ -51,7 +51,7 @@ fn link(peer: &LendPeer) -> String {
 pub(super) fn pages(status: &LendStatus) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header([
-        "pages of", "sent", "unsent", "fetched", "hits", "stored", "served", "lost",
+        "pages of", "sent", "unsent", "fetched", "came", "stored", "served", "lost",
     ]);
     let moved = |peer: &&LendPeer| {
         let pages = &peer.pages;
@@ -164,6 +164,7 @@ pub(crate) mod tests {
             version: VERSION,
             phase: LendPhase::Lending,
             phase_millis: None,
+            drain_lasts: None,
             lent: Bytes::mib(4),
             lendable: Bytes::mib(8),
             lend_max: None,

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
 
-use sublet_client::messages::{LendPhase, LendStatus};
+use sublet_client::messages::{ChangeLifetime, LendPhase, LendStatus};
 use sublet_types::Bytes;
 
 use super::peer_tables;
@@ -104,7 +104,7 @@ pub(crate) fn summary_lines(status: &LendStatus) -> Vec<(&'static str, String)> 
     let borrowed = match status.borrow_max {
         Bytes::ZERO => "nothing, because borrow.max is 0".to_owned(),
         max => format!(
-            "{} of {max} allowed, {} wanted; its rows take {}",
+            "{} of {max} allowed, and wants {} in all; its rows and outbox take {}",
             status.borrowed, status.wanted, status.borrow_overhead
         ),
     };
@@ -132,7 +132,11 @@ fn phase(status: &LendStatus) -> String {
             format!("; it drains, and takes the rest in {}", duration(secs))
         }
         LendPhase::Draining => {
-            "; it drains and lends nothing until `sublet lend resume`".to_owned()
+            let end = match status.drain_lasts {
+                Some(ChangeLifetime::UntilRestart) => " or the daemon's end",
+                Some(ChangeLifetime::Always) | None => "",
+            };
+            format!("; it drains and lends nothing until `sublet lend resume`{end}")
         }
         LendPhase::Paused => {
             format!("; all was taken back, it lends again in {}", duration(secs))
@@ -161,6 +165,8 @@ mod tests {
         );
         status.lent = Bytes::ZERO;
         assert!(said(&status).ends_with("until `sublet lend resume`"));
+        status.drain_lasts = Some(ChangeLifetime::UntilRestart);
+        assert!(said(&status).ends_with("until `sublet lend resume` or the daemon's end"));
         status.phase = LendPhase::Paused;
         assert!(said(&status).ends_with("it lends again in 2s"));
     }

@@ -173,7 +173,7 @@ fn a_config_is_wrong_whose_node_is_not_the_certificates() {
         let path = |name: &str| format!("{:?}", folder.path(name));
         let (ca, certificate, key) = (path("ca.crt"), path("a.crt"), path("a.key"));
         let text = format!(
-            "[peers]\nnode = {node:?}\nlisten = \"tcp:127.0.0.1:0\"\nca = {ca}\ncertificate = {certificate}\nkey = {key}\n"
+            "[peers]\nnode = {node:?}\nlisten = \"tcp:127.0.0.1:7171\"\nca = {ca}\ncertificate = {certificate}\nkey = {key}\n"
         );
         folder.write("c.toml", &text)
     };

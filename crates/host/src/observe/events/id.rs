@@ -186,7 +186,7 @@ events! {
         "A member asks for what it has lent and returns what it has borrowed, because it is about to end."
         "Nothing.";
     PeerRefused "peer.refused" Warn "a host was refused" [NoCertificate UnknownAuthority Expired NotValidYet WrongPurpose NoNodeName OtherCluster OtherNode Denied BadCertificate OldTls RefusedByPeer Protocol Stranger Garbled]
-        "A host called or was called, and one of both refused the other. It is told once for each host and reason. `/metrics` counts every refusal."
+        "A host called or was called, and one of both refused the other. It is told once for each host and reason. `/metrics` counts every refusal: `sublet_lending_refused` by cause, and `sublet_lending_strangers`."
         "What the event says. `stranger`: name the host in `peers.members`. `refused-by-peer`: see the log there.";
     PeerIncompatible "peer.incompatible" Warn "two hosts have no common version and do not lend to each other" [NoCommonVersion]
         "A member speaks other versions of the protocol. It is told once until the member's versions change."
@@ -248,7 +248,7 @@ events! {
     GuardOpened "guard.opened" Info "a lender is quick enough to be asked again" [Quicker]
         "Pages at a lender come sooner than their backing would give them."
         "Nothing.";
-    CertificateEnding "certificate.ending" Warn "a certificate of this host's peers ends soon" [Expiry]
+    CertificateEnding "certificate.ending" Warn "a certificate of this host, or of its cluster's CA, ends soon" [Expiry]
         "This host's own certificate, or one of its authorities, ends within 30 days or has ended. It is told at most once a day."
         "Renew it: `sublet lend ca issue NODE`, copy it over the old one, and send SIGHUP. For a CA that ends, make another one and put both into `peers.ca` until all nodes have certificates of the new one.";
     EventsLost "events.lost" Warn "events were lost" [Overflow]

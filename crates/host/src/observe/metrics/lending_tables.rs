@@ -22,7 +22,7 @@ const LENDING: &[MetricDefinition<LendStatus>] = &[
     gauge(
         "sublet_lending_lendable",
         BYTES,
-        "Memory that could be lent beyond that",
+        "Memory that would be lent now beyond that",
         |l| Some(l.lendable.0 as f64),
     ),
     gauge(
@@ -46,7 +46,7 @@ const LENDING: &[MetricDefinition<LendStatus>] = &[
     gauge(
         "sublet_lending_borrow_overhead",
         BYTES,
-        "Memory of this host that the rows of borrowed memory take",
+        "Memory of this host that the rows of borrowed memory and the outbox take",
         |l| Some(l.borrow_overhead.0 as f64),
     ),
     gauge(
@@ -150,6 +150,12 @@ const PEER: &[MetricDefinition<LendPeer>] = &[
         |p| Some(p.counters.unclaimed.0 as f64),
     ),
     counter(
+        "sublet_peer_lend_ended",
+        BYTES,
+        "Lent memory of leases that ended at once: the peer was away, began anew, said goodbye or was shut out",
+        |p| Some(p.counters.ended.0 as f64),
+    ),
+    counter(
         "sublet_peer_borrow_granted",
         BYTES,
         "Memory that the peer lent",
@@ -166,6 +172,12 @@ const PEER: &[MetricDefinition<LendPeer>] = &[
         BYTES,
         "Borrowed memory that the peer took back",
         |p| Some(p.counters.taken_by_peer.0 as f64),
+    ),
+    counter(
+        "sublet_peer_borrow_ended",
+        BYTES,
+        "Borrowed memory of leases that ended at once: the peer was away, began anew, said goodbye or was shut out",
+        |p| Some(p.counters.borrows_ended.0 as f64),
     ),
     counter(
         "sublet_peer_sessions",
