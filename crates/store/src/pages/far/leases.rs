@@ -142,7 +142,7 @@ impl PageStore {
         }
     }
 
-    /// Counts what the records of far blocks take against the arena's limit.
+    /// Counts what the records of far blocks and the outbox take against the arena's limit.
     pub(super) fn charge_far_overhead(&self) {
         let outbox = self.far.outbox_bytes();
         let charge = |records: Bytes| self.arena.charge((records + outbox).0);
