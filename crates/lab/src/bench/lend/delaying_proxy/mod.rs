@@ -5,6 +5,7 @@ mod added_delay;
 mod held_bytes;
 mod proxy;
 mod relay_loop;
+mod relay_orders;
 mod relayed_connection;
 
 pub(super) use added_delay::AddedDelay;

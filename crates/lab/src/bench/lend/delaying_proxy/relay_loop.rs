@@ -11,7 +11,7 @@ use rustix::thread::set_current_timer_slack;
 use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
 use sublet_sim::rng::SimRng;
 
-use super::proxy::RelayOrders;
+use super::relay_orders::RelayOrders;
 use super::relayed_connection::{READ_BYTES, RelayTools, RelayedConnection};
 
 /// The most connections at a time. Others wait to be accepted.

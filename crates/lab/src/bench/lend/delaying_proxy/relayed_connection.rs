@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use super::added_delay::RelayWay;
 use super::held_bytes::HeldBytes;
-use super::proxy::HoldTally;
+use super::relay_orders::HoldTally;
 
 /// Bytes that one read takes.
 pub(super) const READ_BYTES: usize = 64 << 10;
