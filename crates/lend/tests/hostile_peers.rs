@@ -13,7 +13,7 @@ use sublet_lend::index_set::{IndexRange, IndexRanges};
 use sublet_lend::lender::{LendLimits, LendMax, LoanLookup, MaxEach};
 use sublet_lend::node::{
     FreeReason, LendTo, LendingAction, LendingChange, LendingInput, LendingNode, LinkState,
-    MemberSettings, NodeSettings, ShutCause,
+    LoanShortfall, MemberSettings, NodeSettings, ShutCause,
 };
 
 const PEER: PeerId = PeerId(0);
@@ -130,6 +130,7 @@ impl Bench {
         self.tell(LendingInput::BlocksLent {
             peer: PEER,
             blocks: blocks.to_vec(),
+            shortfall: LoanShortfall::NoMemory,
         });
         let (lease, blocks) = self.node.loans().leases_of(PEER).next().expect("a lease");
         assert_eq!(blocks, 2);
@@ -394,6 +395,7 @@ fn blocks_set_aside_for_a_lost_session_go_back() {
     bench.tell(LendingInput::BlocksLent {
         peer: PEER,
         blocks: blocks.clone(),
+        shortfall: LoanShortfall::NoMemory,
     });
     let reason = FreeReason::NotGranted;
     assert_eq!(
@@ -403,6 +405,34 @@ fn blocks_set_aside_for_a_lost_session_go_back() {
     assert_eq!(bench.node.loans().lent(), 0);
     let refusals = &bench.node.status().peers[0].counters.refusals;
     assert_eq!(refusals.get(&GrantLimit::Busy), Some(&1));
+}
+
+/// The borrower asks for the rest again.
+#[test]
+fn a_turn_that_is_over_refuses_nothing() {
+    let mut bench = Bench::up();
+    bench.tell(LendingInput::Lendable { blocks: 10 });
+    bench.hear(ControlMessage::Borrow(Borrow {
+        blocks: BlockCount::saturating(3),
+    }));
+    bench.tell(LendingInput::BlocksLent {
+        peer: PEER,
+        blocks: vec![LentBlock {
+            block: 3,
+            opening: 0,
+        }],
+        shortfall: LoanShortfall::TurnOver,
+    });
+    let granted = bench.actions.iter().find_map(|action| match action {
+        LendingAction::Send {
+            message: ControlMessage::Grant(grant),
+            ..
+        } => Some((grant.count.get(), grant.limit)),
+        _ => None,
+    });
+    assert_eq!(granted, Some((1, Some(GrantLimit::Turn))));
+    let refusals = &bench.node.status().peers[0].counters.refusals;
+    assert!(refusals.is_empty(), "{refusals:?}");
 }
 
 #[test]
@@ -417,6 +447,7 @@ fn the_store_s_mistakes_do_not_lend_a_block_twice() {
     bench.tell(LendingInput::BlocksLent {
         peer: PEER,
         blocks: blocks.to_vec(),
+        shortfall: LoanShortfall::NoMemory,
     });
     assert_eq!(bench.node.loans().lent(), 3);
     let short = bench.actions.iter().any(|action| {

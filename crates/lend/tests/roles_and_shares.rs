@@ -12,8 +12,8 @@ use sublet_lend::ids::{
 use sublet_lend::index_set::{IndexRange, IndexRanges};
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
-    LendTo, LendingAction, LendingInput, LendingNode, MemberSettings, NodeSettings, RecallReason,
-    ReturnReason,
+    LendTo, LendingAction, LendingInput, LendingNode, LoanShortfall, MemberSettings, NodeSettings,
+    RecallReason, ReturnReason,
 };
 
 const B: PeerId = PeerId(0);
@@ -123,7 +123,11 @@ impl Told {
         self.next_block += blocks;
         let block = |block| LentBlock { block, opening: 0 };
         let blocks = (first..self.next_block).map(block).collect();
-        self.tell(LendingInput::BlocksLent { peer, blocks });
+        self.tell(LendingInput::BlocksLent {
+            peer,
+            blocks,
+            shortfall: LoanShortfall::NoMemory,
+        });
     }
 
     /// The newest connection of a peer.

@@ -64,6 +64,7 @@ pub(super) fn reason_of_limit(limit: GrantLimit) -> EventReason {
         GrantLimit::Recalling => EventReason::Recalling,
         GrantLimit::Leases => EventReason::Leases,
         GrantLimit::Busy => EventReason::Busy,
+        GrantLimit::Turn => EventReason::Turn,
         GrantLimit::Other => EventReason::Other,
     }
 }

@@ -222,6 +222,8 @@ pub enum GrantLimit {
     Leases,
     /// It still works on an earlier request of the borrower.
     Busy,
+    /// It sets no more aside at once. The borrower asks for the rest again.
+    Turn,
     /// A newer lender's reason.
     #[serde(other)]
     Other,

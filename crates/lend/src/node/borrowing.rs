@@ -9,8 +9,8 @@ use super::machine::LendingNode;
 use super::status::LendingPhase;
 use crate::borrower::{EndedBorrow, GrantOutcome, LenderCandidate, LenderShare, choose_lenders};
 use crate::control::{
-    BlockCount, Borrow, ControlMessage, End, Grant, LeaseAudit, RecallNotice, RecalledRanges,
-    ReturnedRanges,
+    BlockCount, Borrow, ControlMessage, End, Grant, GrantLimit, LeaseAudit, RecallNotice,
+    RecalledRanges, ReturnedRanges,
 };
 use crate::ids::{LeaseId, PeerId};
 use crate::index_set::IndexRanges;
@@ -57,7 +57,7 @@ impl LendingNode {
             return;
         };
         link.counters.borrowed += u64::from(blocks);
-        if let Some(limit) = limit {
+        if let Some(limit) = limit.filter(|limit| *limit != GrantLimit::Turn) {
             *link.counters.refused_by_peer.entry(limit).or_default() += 1;
         }
         match outcome {
@@ -88,7 +88,7 @@ impl LendingNode {
 
     fn borrow_refused(&mut self, peer: PeerId, grant: &Grant) {
         let link = &mut self.links[peer.slot()];
-        let limit = grant.limit.unwrap_or(crate::control::GrantLimit::Other);
+        let limit = grant.limit.unwrap_or(GrantLimit::Other);
         if link.borrow_refusal_logged.replace(limit) != Some(limit) {
             self.log(peer, LendingChange::BorrowRefused { limit });
         }

@@ -7,6 +7,15 @@ use crate::ids::{ConnectionId, LeaseId, LentBlock, NodeName, PeerId, SessionNonc
 use crate::index_set::IndexRanges;
 use crate::node::event::{RecallReason, ReturnReason};
 
+/// Why a store set fewer blocks aside than it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoanShortfall {
+    /// It has no more memory.
+    NoMemory,
+    /// Others have their turn now. The borrower asks for the rest again.
+    TurnOver,
+}
+
 /// What happens to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LendingInput {
@@ -66,6 +75,8 @@ pub enum LendingInput {
         peer: PeerId,
         /// The blocks.
         blocks: Vec<LentBlock>,
+        /// Why there are no more, if there are fewer than were asked for.
+        shortfall: LoanShortfall,
     },
     /// The store has taken lent blocks back, for itself or because of [`super::LendingAction::TakeLent`]. Its order
     /// counts, and nobody is asked.

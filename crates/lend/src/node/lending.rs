@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::action::{FreeReason, LendingAction};
 use super::event::{LendingChange, LoanEnd};
+use super::input::LoanShortfall;
 use super::link::{PeerIntent, PendingLoan};
 use super::machine::LendingNode;
 use super::settings::LendTo;
@@ -109,7 +110,13 @@ impl LendingNode {
     }
 
     /// The store has set blocks aside. They are granted if the session that asked is there still, and nothing bars it.
-    pub(super) fn blocks_lent(&mut self, now: Duration, peer: PeerId, blocks: Vec<LentBlock>) {
+    pub(super) fn blocks_lent(
+        &mut self,
+        now: Duration,
+        peer: PeerId,
+        blocks: Vec<LentBlock>,
+        shortfall: LoanShortfall,
+    ) {
         let link = &mut self.links[peer.slot()];
         let Some(pending) = link.pending.take() else {
             return self.free(blocks, FreeReason::NotGranted);
@@ -125,11 +132,10 @@ impl LendingNode {
         let mut grant = self.loans.grant(peer, &blocks[..wished]);
         grant.left.extend_from_slice(&blocks[wished..]);
         self.free(grant.left, FreeReason::NotGranted);
-        let is_short = grant.count < pending.blocks;
-        let limit = if is_short {
-            Some(GrantLimit::Spare)
-        } else {
-            pending.limit
+        let limit = match shortfall {
+            _ if grant.count == pending.blocks => pending.limit,
+            LoanShortfall::NoMemory => Some(GrantLimit::Spare),
+            LoanShortfall::TurnOver => Some(GrantLimit::Turn),
         };
         if grant.count == 0 {
             return self.refuse(now, peer, limit);
@@ -139,7 +145,7 @@ impl LendingNode {
         let link = &mut self.links[peer.slot()];
         link.counters.granted += u64::from(grant.count);
         link.refusal_logged = None;
-        if let Some(limit) = limit {
+        if let Some(limit) = limit.filter(|limit| *limit != GrantLimit::Turn) {
             *link.counters.refusals.entry(limit).or_default() += 1;
         }
         self.log(

@@ -95,9 +95,11 @@ impl LendingNode {
             LendingInput::Ended { connection } => self.connection_ended(now, connection),
             LendingInput::Lendable { blocks } => self.lendable = blocks,
             LendingInput::Wanted { blocks } => self.wanted = blocks.min(self.settings.borrow_max),
-            LendingInput::BlocksLent { peer, blocks } if self.is_member(peer) => {
-                self.blocks_lent(now, peer, blocks)
-            }
+            LendingInput::BlocksLent {
+                peer,
+                blocks,
+                shortfall,
+            } if self.is_member(peer) => self.blocks_lent(now, peer, blocks, shortfall),
             LendingInput::BlocksTaken { blocks, reason } => self.blocks_taken(now, &blocks, reason),
 
             LendingInput::Heats { peer, heats } if self.is_member(peer) => {

@@ -32,7 +32,7 @@ pub use counters::PeerCounters;
 pub use event::{
     BorrowEnd, LendingChange, LendingEvent, LinkLoss, LoanEnd, RecallReason, ReturnReason,
 };
-pub use input::LendingInput;
+pub use input::{LendingInput, LoanShortfall};
 pub use link::{LinkState, ShutCause};
 pub use machine::{LendingNode, TICK_EVERY};
 pub use roles::{LEND_AGAIN_AFTER, ROLE_PAUSE};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sublet_lend::control::ControlMessage;
-use sublet_lend::node::{LendingAction, LendingInput};
+use sublet_lend::node::{LendingAction, LendingInput, LoanShortfall};
 
 use crate::world::{Happening, World, member_of};
 
@@ -63,14 +63,16 @@ impl World {
         let store = &mut self.members[member].store;
         match action {
             LendingAction::LendBlocks { peer, blocks } => {
-                let blocks = if self.luck.one_in(4) {
-                    self.luck.below(u64::from(blocks) + 1) as u32
+                let (blocks, shortfall) = if self.luck.one_in(4) {
+                    let some = self.luck.below(u64::from(blocks) + 1) as u32;
+                    (some, LoanShortfall::TurnOver)
                 } else {
-                    blocks
+                    (blocks, LoanShortfall::NoMemory)
                 };
                 let input = LendingInput::BlocksLent {
                     peer,
                     blocks: store.lend(blocks),
+                    shortfall,
                 };
                 self.after(delay, Happening::Answer(member, incarnation, input));
             }

@@ -113,6 +113,7 @@ whys! {
     Recalling "recalling" "the lender has given the borrower notice of a recall";
     Leases "leases" "the borrower has as many leases as there may be";
     Busy "busy" "the lender still works on an earlier request of the borrower";
+    Turn "turn" "the lender sets no more aside at once, and the borrower asks for the rest again";
     Other "other" "a newer version's reason";
     Leaving "leaving" "one of both leaves";
     NoticeOver "notice-over" "the time of a notice is over";

@@ -140,8 +140,12 @@ impl StoreWork {
     fn lend(&self, peer: PeerId, blocks: u32) -> LendingInput {
         let (now, began) = (self.clock.now(), self.clock.moment());
         let passed = || Duration::from_nanos(self.clock.moment().0.saturating_sub(began.0));
-        let blocks = set_aside(blocks, passed, || self.worker.lend(now));
-        LendingInput::BlocksLent { peer, blocks }
+        let (blocks, shortfall) = set_aside(blocks, passed, || self.worker.lend(now));
+        LendingInput::BlocksLent {
+            peer,
+            blocks,
+            shortfall,
+        }
     }
 
     fn take_lent(&self, blocks: u32, reason: RecallReason) -> Vec<LendingInput> {
