@@ -58,7 +58,7 @@ impl World {
             outbox_pages: 48,
             ..PageSettings::default()
         };
-        let (store, _) = store_with(8, settings);
+        let (store, _) = store_with(11, settings);
         let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 200)];
         let client =
             |(owner, flags): (usize, PoolFlags)| PoolClient::new(&store, tenants[owner], flags);
@@ -335,7 +335,8 @@ impl World {
                 self.store.set_windows(self.clients[pool].pool, windows);
             }
             _ => {
-                let blocks = 4 + self.below(5);
+                // The outbox and records of far blocks take three of them.
+                let blocks = 7 + self.below(5);
                 self.store.set_limit(Bytes(blocks * BLOCK as u64));
             }
         }
