@@ -132,12 +132,64 @@ impl OutputBuffer {
         while self.unsent() > 0 {
             match write_some(socket, &self.bytes[self.sent..])? {
                 Some(written) => self.sent += written,
-                None => return Ok(SocketProgress::Blocked),
+                None => {
+                    self.drop_sent();
+                    return Ok(SocketProgress::Blocked);
+                }
             }
         }
         self.sent = 0;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);
         Ok(SocketProgress::More)
+    }
+
+    /// Drops what was sent, if that is at least as much as what it moves.
+    fn drop_sent(&mut self) {
+        if self.sent >= self.unsent() {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A socket that takes so many bytes, and then nothing more.
+    struct SlowSocket(usize);
+
+    impl Write for SlowSocket {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(std::mem::take(&mut self.0));
+            match taken {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                taken => Ok(taken),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A reader that is always a little behind costs no more than what it is behind.
+    #[test]
+    fn a_buffer_that_is_never_empty_does_not_grow() {
+        const MESSAGE: usize = 64 << 10;
+        let mut output = OutputBuffer::default();
+        output.bytes().extend([0; MESSAGE]);
+        for _ in 0..1000 {
+            output.bytes().extend([0; MESSAGE]);
+            let flushed = output.flush(&mut SlowSocket(MESSAGE));
+            assert_eq!(flushed.expect("it takes some"), SocketProgress::Blocked);
+            assert_eq!(output.unsent(), MESSAGE);
+        }
+        assert!(
+            output.bytes.capacity() <= 8 * MESSAGE,
+            "{}",
+            output.bytes.capacity()
+        );
     }
 }
