@@ -78,6 +78,8 @@ pub struct LeaseRoutes {
 #[derive(Debug)]
 struct RouteSlots {
     routes: Box<[Option<LeaseRoute>]>,
+    /// The lender of the lease that had a number last.
+    lenders: Box<[Option<PeerId>]>,
     /// Where the search for a free number begins. Numbers go round, so that one is not used again soon.
     next: usize,
 }
@@ -87,6 +89,7 @@ impl Default for LeaseRoutes {
         LeaseRoutes {
             slots: RwLock::new(RouteSlots {
                 routes: vec![None; LEASES_MAX].into(),
+                lenders: vec![None; LEASES_MAX].into(),
                 next: 0,
             }),
             version: AtomicU64::new(0),
@@ -143,6 +146,17 @@ impl LeaseRoutes {
             .collect()
     }
 
+    /// Numbers of leases that have ended, each with the lender of the last one. A lease may begin and end while nobody
+    /// looks.
+    pub fn ended(&self) -> Vec<(LeaseSlot, PeerId)> {
+        let slots = self.slots.read();
+        let numbered = (0..).map(LeaseSlot).zip(&slots.routes).zip(&slots.lenders);
+        let ended = numbered.filter(|((_, route), _)| route.is_none());
+        ended
+            .filter_map(|((slot, _), lender)| Some((slot, (*lender)?)))
+            .collect()
+    }
+
     /// Numbers that no lease has, those that were used least lately first.
     pub fn vacant(&self) -> Vec<LeaseSlot> {
         let slots = self.slots.read();
@@ -157,7 +171,11 @@ impl LeaseRoutes {
     }
 
     fn change(&self, slots: &mut RouteSlots, slot: LeaseSlot, route: Option<LeaseRoute>) {
-        if let Some(of_lease) = slots.routes.get_mut(usize::from(slot.0)) {
+        let place = usize::from(slot.0);
+        if let Some(of_lease) = slots.routes.get_mut(place) {
+            if let Some(route) = &route {
+                slots.lenders[place] = Some(route.session.lender());
+            }
             *of_lease = route;
             self.version.fetch_add(1, Ordering::Release);
         }
@@ -192,6 +210,18 @@ mod tests {
             routes.remove(slot);
             assert!(routes.find(slot).is_none());
         }
+    }
+
+    #[test]
+    fn a_lease_that_nobody_saw_has_ended_all_the_same() {
+        let routes = LeaseRoutes::default();
+        assert!(routes.ended().is_empty());
+        routes.set(LeaseSlot(3), route(1, 7));
+        assert!(routes.ended().is_empty());
+        routes.remove(LeaseSlot(3));
+        assert_eq!(routes.ended(), [(LeaseSlot(3), PeerId(1))]);
+        routes.set(LeaseSlot(3), route(2, 8));
+        assert!(routes.ended().is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use sublet_lend::ids::PeerId;
-use sublet_store::{LEASES_MAX, LeaseSlot, Worker};
+use sublet_store::{LeaseSlot, Worker};
 
 use super::carried_lender::{CarriedLender, lose_outbound};
 use super::courier_figures::CourierCounters;
@@ -27,8 +27,8 @@ pub(super) struct CarryLoop {
     lenders: Vec<CarriedLender>,
     /// The version of the routes that `lenders` stands for.
     version: Option<u64>,
-    /// The lenders of leases that had a route once and have none now. Pages that still wait for them are lost.
-    ended: [Option<PeerId>; LEASES_MAX],
+    /// Leases that have ended, and their lenders. Pages that still wait for them are lost.
+    ended: Vec<(LeaseSlot, PeerId)>,
     pace: GatherPace,
     looks_at: Instant,
 }
@@ -48,7 +48,7 @@ impl CarryLoop {
             is_stopped,
             lenders: Vec::new(),
             version: None,
-            ended: [None; LEASES_MAX],
+            ended: Vec::new(),
             pace: GatherPace::default(),
             looks_at: Instant::now(),
         }
@@ -84,12 +84,10 @@ impl CarryLoop {
         }
         self.version = Some(version);
         for lender in &mut self.lenders {
-            for (lease, route) in lender.leases.drain(..) {
-                self.ended[usize::from(lease.0)] = Some(route.session.lender());
-            }
+            lender.leases.clear();
         }
+        self.ended = self.routes.ended();
         for (lease, route) in self.routes.all() {
-            self.ended[usize::from(lease.0)] = None;
             let is_same = |lender: &CarriedLender| Arc::ptr_eq(&lender.session, &route.session);
             let at = self.lenders.iter().position(is_same).unwrap_or_else(|| {
                 let session = Arc::clone(&route.session);
@@ -122,10 +120,8 @@ impl CarryLoop {
 
     /// Settles pages that wait for leases that have ended.
     fn lose_of_ended(&self) {
-        for lease in (0..).map(LeaseSlot).take(LEASES_MAX) {
-            if let Some(lender) = self.ended[usize::from(lease.0)] {
-                lose_outbound(&self.worker, lease, self.counters.of(lender));
-            }
+        for (lease, lender) in &self.ended {
+            lose_outbound(&self.worker, *lease, self.counters.of(*lender));
         }
     }
 

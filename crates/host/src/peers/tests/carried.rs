@@ -8,7 +8,7 @@ use sublet_lend::ids::{PeerId, SessionId};
 use super::borrower::{Got, LEASE, PAGES, PATIENT, TestBorrower, session};
 use super::lender::TestLender;
 use super::{PEER, SESSION, content_of};
-use crate::peers::courier::CourierFigures;
+use crate::peers::courier::{Courier, CourierFigures};
 use crate::peers::lease_routes::LeaseRoute;
 use crate::peers::page_fetcher::{FetchOutcome, GoneCause};
 use crate::peers::page_server::{ServedPages, ServingRate};
@@ -166,6 +166,25 @@ fn pages_for_a_lease_without_a_route_are_lost() {
     for index in 0..PAGES {
         assert!(matches!(borrower.get(index), Got::Here(_) | Got::Miss));
     }
+}
+
+/// A lease may begin and end before the courier looks. It leaves nothing in the outbox.
+#[test]
+fn pages_of_a_lease_that_the_courier_never_saw_are_lost() {
+    let (_lender, mut borrower) = pair(1);
+    borrower.courier = None;
+    let mut index = 0;
+    while borrower.outbound() == 0 {
+        assert!(index < PAGES, "none is evicted");
+        borrower.put(index, 7);
+        borrower.evict_ahead();
+        index += 1;
+    }
+    let store = borrower.worker.store();
+    store.end_lease(LEASE);
+    borrower.routes.remove(LEASE);
+    borrower.courier = Some(Courier::start(store, &borrower.routes).expect("it starts"));
+    wait_until("the outbox is empty", || borrower.outbound() == 0);
 }
 
 /// While the control connection is lost, nobody waits for the lender, and what was evicted makes room for others.
