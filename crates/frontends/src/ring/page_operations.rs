@@ -138,6 +138,13 @@ impl PageOperations for Tenancy {
         let (worker, tenant, now) = self.worker_tenant_now();
         let mut far = self.far_gets();
         far.iter_mut().for_each(|far| far.clear());
+        // A get waits for one lender only. What it is told as a miss must be one later, too.
+        let end = |n: usize, mut got: StoreGet, visit: &mut dyn FnMut(usize, &[u8])| {
+            while let StoreGet::Away(ticket) = got {
+                got = worker.gone(tenant, keys[n], &ticket, now, |page| visit(n, page));
+            }
+            outcome_of_get(got)
+        };
         let mut unfetched = Vec::new();
         worker.get_pages(tenant, keys, now, &mut visit, |n, got| {
             match (got, &mut far) {
@@ -148,8 +155,7 @@ impl PageOperations for Tenancy {
         });
         // This thread asks no lender, so they count as gone from now on.
         for (n, ticket) in unfetched {
-            let got = worker.gone(tenant, keys[n], &ticket, now, |page| visit(n, page));
-            on_outcome(n, outcome_of_get(got));
+            on_outcome(n, end(n, StoreGet::Away(ticket), &mut visit));
         }
         let Some(far) = &mut far else {
             return;
@@ -157,12 +163,13 @@ impl PageOperations for Tenancy {
         while far.are_waiting() {
             worker.wait_unpinned(|| far.fetch_some());
             far.take(|n, ticket, page| {
-                let visit = |page: &[u8]| visit(n, page);
                 let got = match page {
-                    Some(page) => worker.arrived(tenant, keys[n], ticket, page, now, visit),
-                    None => worker.gone(tenant, keys[n], ticket, now, visit),
+                    Some(page) => {
+                        worker.arrived(tenant, keys[n], ticket, page, now, |page| visit(n, page))
+                    }
+                    None => worker.gone(tenant, keys[n], ticket, now, |page| visit(n, page)),
                 };
-                on_outcome(n, outcome_of_get(got));
+                on_outcome(n, end(n, got, &mut visit));
             });
         }
     }
@@ -187,7 +194,7 @@ pub(super) fn page_key(key: Key) -> PageKey {
     }
 }
 
-/// The outcome for the client. A page that moved to a lender just now is a miss, for a get waits for one lender only.
+/// The outcome for the client.
 fn outcome_of_get(got: StoreGet) -> GetOutcome {
     match got {
         StoreGet::Hit => GetOutcome::Hit,
