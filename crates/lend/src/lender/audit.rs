@@ -49,6 +49,8 @@ impl LoanTable {
         for (id, lease) in &mut loans.leases {
             if held.of(*id) != lease.lent() {
                 lease.mismatch_since.get_or_insert(now);
+            } else if lease.open_audit.is_none() {
+                lease.mismatch_since = None;
             }
             let is_long = lease
                 .mismatch_since
@@ -123,5 +125,37 @@ impl LoanTable {
         }
         let freed = self.freed(peer, claim.lease, blocks);
         Some(ClaimOutcome { freed, gone })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::control::BlockCount;
+    use crate::ids::{Incarnation, LentBlock, SessionId};
+
+    /// A ping that crosses a grant says less than was lent. That is no reason to ask ten seconds later.
+    #[test]
+    fn only_a_difference_that_lasts_is_asked_about() {
+        let (peer, secs) = (PeerId(0), Duration::from_secs);
+        let mut loans = LoanTable::new(1);
+        loans.begin_session(peer, Incarnation(1), SessionId(1));
+        let block = LentBlock {
+            block: 3,
+            opening: 0,
+        };
+        let lease = loans.grant(peer, &[block]).lease;
+        let held = |blocks| {
+            let held = BTreeMap::from([(lease, BlockCount::saturating(blocks))]);
+            HeldCounts::try_from(held).expect("one lease")
+        };
+        let mut compare = |second, blocks| loans.compare_held(peer, secs(second), &held(blocks));
+        assert!(compare(0, 0).is_empty());
+        assert!(compare(1, 1).is_empty());
+        assert!(compare(11, 0).is_empty());
+        assert!(compare(20, 0).is_empty());
+        assert!(matches!(compare(21, 0)[..], [HeldMismatch::Ask(_)]));
     }
 }

@@ -198,7 +198,10 @@ impl LendingNode {
     }
 
     pub(super) fn recall_now(&mut self, now: Duration) {
-        if self.phase == LendingPhase::Lending {
+        if matches!(
+            self.phase,
+            LendingPhase::Lending | LendingPhase::Paused { .. }
+        ) {
             self.phase = LendingPhase::Paused {
                 until: now + ROLE_PAUSE,
             };
