@@ -70,12 +70,12 @@ impl LenderSession {
         self.incarnation
     }
 
-    /// The last round trip of the control connection.
+    /// A round trip of the control connection, as it was when a lease was last opened.
     pub fn round_trip(&self) -> Duration {
         Duration::from_nanos(self.round_trip_nanos.load(Ordering::Relaxed))
     }
 
-    /// Records a round trip of the control connection.
+    /// Records a round trip of the control connection. Guards begin with it.
     pub fn set_round_trip(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.round_trip_nanos.store(nanos, Ordering::Relaxed);

@@ -141,6 +141,11 @@ impl LendingNode {
         &self.borrows
     }
 
+    /// The time of the last ping to a peer and its answer. `None` before the first answer of a session.
+    pub fn round_trip(&self, peer: PeerId) -> Option<Duration> {
+        self.links.get(peer.slot())?.session.round_trip
+    }
+
     /// The peer of a name.
     pub fn peer_named(&self, name: &NodeName) -> Option<PeerId> {
         let found = self.links.iter().position(|link| link.name == *name)?;

@@ -171,6 +171,9 @@ impl StoreWork {
         let Some(slot) = self.add_to_vacant(peer, range) else {
             return self.decline(peer, lease, range);
         };
+        if let Some(round_trip) = self.round_trip(peer) {
+            session.as_lender().set_round_trip(round_trip);
+        }
         let route = LeaseRoute {
             session: Arc::clone(session.as_lender()),
             lease,
@@ -195,14 +198,15 @@ impl StoreWork {
         None
     }
 
-    /// How far away a lender is: the time of a ping and its answer, in microseconds.
+    /// The time of a ping and its answer, if there was one.
+    fn round_trip(&self, peer: PeerId) -> Option<Duration> {
+        self.tables.node.read().round_trip(peer)
+    }
+
+    /// How far away a lender is: its round trip in microseconds.
     fn distance(&self, peer: PeerId) -> u32 {
-        let status = self.tables.status();
-        let status = status.peers.get(usize::from(peer.0));
-        let micros = status.and_then(|peer| peer.round_trip);
-        micros.map_or(u32::MAX, |time| {
-            u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
-        })
+        let micros = self.round_trip(peer).map(|time| time.as_micros());
+        micros.map_or(u32::MAX, |micros| u32::try_from(micros).unwrap_or(u32::MAX))
     }
 
     fn extend_lease(

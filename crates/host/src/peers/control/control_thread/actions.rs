@@ -107,7 +107,12 @@ impl ControlThread {
         let port = self.member(peer)?.port;
         Some(match connection.opener {
             ConnectionOpener::Us(_) => connection.remote,
-            ConnectionOpener::Them => SocketAddr::new(connection.remote.ip(), port),
+            ConnectionOpener::Them => {
+                // A link-local address is worth nothing without its scope.
+                let mut address = connection.remote;
+                address.set_port(port);
+                address
+            }
         })
     }
 
