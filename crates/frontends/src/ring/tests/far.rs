@@ -11,7 +11,8 @@ use sublet_store::{
     StoreSettings, Worker,
 };
 use sublet_types::{
-    Bytes, ObjectId, PageIndex, PoolFlags, PoolId, TenantId, TenantSettings, Weight,
+    Bytes, EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
+    Weight,
 };
 
 use crate::far_pages::{FAR_PAGES_MAX, FetchFarPages};
@@ -29,7 +30,11 @@ struct LentPages {
     stored: HashMap<FarAddress, Vec<u8>>,
     fetched: Vec<AwayTicket>,
     fetches: Vec<usize>,
+    /// What happens while the next fetch waits.
+    meanwhile: Option<Meanwhile>,
 }
+
+type Meanwhile = Box<dyn FnOnce(&mut LentPages)>;
 
 struct LocalFetches(Rc<RefCell<LentPages>>);
 
@@ -38,6 +43,9 @@ impl FetchFarPages for LocalFetches {
         let mut lender = self.0.borrow_mut();
         lender.fetched = tickets.to_vec();
         lender.fetches.push(tickets.len());
+        if let Some(meanwhile) = lender.meanwhile.take() {
+            meanwhile(&mut lender);
+        }
     }
 
     fn take(&mut self, visit: &mut dyn FnMut(usize, Option<&[u8]>)) {
@@ -99,20 +107,27 @@ fn keys_at_lender(
     count: usize,
 ) -> Vec<PageKey> {
     let (worker, tenant, now) = tenancy.worker_tenant_now();
-    let key = |index| PageKey {
+    for index in 0..PAGES {
+        put(tenancy, key(pool, index), lender);
+    }
+    let keys = (0..PAGES).map(|index| key(pool, index));
+    let away = keys.filter(|key| worker.away_ticket(tenant, *key, now).is_some());
+    away.take(count).collect()
+}
+
+/// Puts a page, and lets the lender have what is evicted for it.
+fn put(tenancy: &Tenancy, key: PageKey, lender: &mut LentPages) {
+    let (worker, tenant, now) = tenancy.worker_tenant_now();
+    worker.put_page(tenant, key, now, |page| page.write(&content(key)));
+    carry(worker, lender);
+}
+
+fn key(pool: PoolId, index: u32) -> PageKey {
+    PageKey {
         pool,
         object: ObjectId(1),
         index: PageIndex(index),
-    };
-    for index in 0..PAGES {
-        worker.put_page(tenant, key(index), now, |page| {
-            page.write(&content(key(index)));
-        });
-        carry(worker, lender);
     }
-    let keys = (0..PAGES).map(key);
-    let away = keys.filter(|key| worker.away_ticket(tenant, *key, now).is_some());
-    away.take(count).collect()
 }
 
 fn content(key: PageKey) -> Vec<u8> {
@@ -147,4 +162,38 @@ fn a_batch_gets_more_far_pages_than_are_fetched_at_once() {
     // The next batch forgets the one before.
     tenancy.get_pages(&keys[..1], |_, _| (), |n, _| assert_eq!(n, 0));
     assert_eq!(lender.borrow().fetches, [FAR_PAGES_MAX, 31, 1]);
+}
+
+/// While a get waits, another puts its page anew, and that leaves, too. The get is told a miss, so it stays one (R-G4).
+#[test]
+fn what_was_told_as_a_miss_is_no_hit_later() {
+    let (store, tenant, pool) = store();
+    // By others, a page that comes round again stays.
+    store.set_eviction(tenant, EvictionKind::Lru, Second(2));
+    let ledger = Arc::new(Ledger::default());
+    let handle = || StoreHandle::new(&store, Clock::start(), &ledger).expect("a worker");
+    let lender = Rc::new(RefCell::new(LentPages::default()));
+    let others = handle().open(tenant);
+    let waiting = handle().with_far_pages(Box::new(LocalFetches(Rc::clone(&lender))));
+    let waiting = waiting.open(tenant);
+    let key = keys_at_lender(&others, pool, &mut lender.borrow_mut(), 1)[0];
+
+    let leaves_again = move |lender: &mut LentPages| {
+        let (worker, tenant, now) = others.worker_tenant_now();
+        let ticket = || worker.away_ticket(tenant, key, now);
+        put(&others, key, lender);
+        assert!(ticket().is_none(), "it is here");
+        let mut fresh = (PAGES..4 * PAGES).map(|index| self::key(pool, index));
+        while ticket().is_none() {
+            put(&others, fresh.next().expect("it leaves"), lender);
+        }
+    };
+    lender.borrow_mut().meanwhile = Some(Box::new(leaves_again));
+    let got = |tenancy: &Tenancy| {
+        let mut outcome = None;
+        tenancy.get_pages(&[key], |_, _| (), |_, got| outcome = Some(got));
+        outcome.expect("told")
+    };
+    assert_eq!(got(&waiting), GetOutcome::Miss);
+    assert_eq!(got(&waiting), GetOutcome::Miss);
 }
