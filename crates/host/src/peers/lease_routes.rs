@@ -11,6 +11,7 @@ use sublet_store::{AwayTicket, FarAddress, LEASES_MAX, LeaseSlot, SealTag};
 
 use super::lender_session::LenderSession;
 use super::lost_writes::LostWrites;
+use super::ticket_check::TicketCheck;
 
 /// The way to the pages of one lease.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct LeaseRoute {
     pub key: Arc<LeaseKey>,
     /// Where the lender may have other pages than the last that were written. It stays when the session is replaced.
     pub lost_writes: Arc<LostWrites>,
+    /// What knows whether a read was overtaken.
+    pub tickets: TicketCheck,
 }
 
 impl LeaseRoute {
@@ -185,26 +188,29 @@ impl LeaseRoutes {
 #[cfg(test)]
 mod tests {
     use sublet_lend::seal::Cipher;
+    use sublet_types::Bytes;
 
     use super::*;
-    use crate::peers::tests::session_with;
+    use crate::peers::tests::{session_with, store};
 
-    fn route(lender: u16, lease: u32) -> LeaseRoute {
+    fn route(tickets: &TicketCheck, lender: u16, lease: u32) -> LeaseRoute {
         LeaseRoute {
             session: session_with(PeerId(lender)),
             lease: LeaseId(lease),
             key: Arc::new(LeaseKey::new(Cipher::Aes128Gcm, &[7; 32])),
             lost_writes: Arc::default(),
+            tickets: tickets.clone(),
         }
     }
 
     #[test]
     fn a_number_is_used_again_after_all_others() {
         let routes = LeaseRoutes::default();
+        let tickets = TicketCheck::new(store(Bytes::mib(12), 0));
         for lease in 0..2 * LEASES_MAX as u32 {
             let slot = routes.vacant()[0];
             assert_eq!(usize::from(slot.0), lease as usize % LEASES_MAX);
-            routes.set(slot, route(1, lease));
+            routes.set(slot, route(&tickets, 1, lease));
             assert_eq!(routes.slot_of(PeerId(1), LeaseId(lease)), Some(slot));
             assert_eq!(routes.slot_of(PeerId(0), LeaseId(lease)), None);
             routes.remove(slot);
@@ -227,8 +233,9 @@ mod tests {
     #[test]
     fn the_routes_to_a_lender_follow_its_session_together() {
         let routes = LeaseRoutes::default();
+        let tickets = TicketCheck::new(store(Bytes::mib(12), 0));
         for (slot, lender) in [(4, 1), (5, 2), (6, 1)] {
-            routes.set(LeaseSlot(slot), route(lender, slot.into()));
+            routes.set(LeaseSlot(slot), route(&tickets, lender, slot.into()));
         }
         let before = routes.version();
         let session = session_with(PeerId(1));

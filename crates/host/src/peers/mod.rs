@@ -30,3 +30,4 @@ pub(crate) mod peer_events;
 pub mod policy_wish;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod ticket_check;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use sublet_types::{Bytes, LentBlock, TenantId};
 
 use super::Store;
-use crate::borrowing::{Borrowing, LeaseFigures, LeaseSlot, OpenLeaseError};
+use crate::borrowing::{AwayTicket, Borrowing, LeaseFigures, LeaseSlot, OpenLeaseError};
 use crate::reclaim::capacity;
 
 impl Store {
@@ -72,6 +72,12 @@ impl Store {
     /// What is known of a lease.
     pub fn lease_figures(&self, lease: LeaseSlot) -> LeaseFigures {
         self.pages.lease_figures(lease)
+    }
+
+    /// Returns whether the place of a ticket still has the version that the ticket names. Otherwise the page has left it,
+    /// and another page may be on its way there, or there already. It waits for no lock.
+    pub fn is_current(&self, ticket: &AwayTicket) -> bool {
+        self.pages.is_current(ticket)
     }
 
     /// The number of blocks that are lent.

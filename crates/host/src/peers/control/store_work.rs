@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 use super::grant_turn::set_aside;
 use super::peer_tables::PeerTables;
 use crate::peers::lease_routes::LeaseRoute;
+use crate::peers::ticket_check::TicketCheck;
 
 /// The number of blocks by which the size of their records is judged.
 const RECORDS_SAMPLE: u32 = 1024;
@@ -179,6 +180,7 @@ impl StoreWork {
             lease,
             key: Arc::new(LeaseKey::new(self.cipher, &secret)),
             lost_writes: Arc::default(),
+            tickets: TicketCheck::new(Arc::clone(self.worker.store())),
         };
         self.tables.far.routes().set(slot, route);
         Vec::new()

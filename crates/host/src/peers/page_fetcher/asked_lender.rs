@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sublet_lend::guard::{GuardChange, GuardState, LenderGuard};
 
-use super::fetch_ledger::{FetchLedger, FetchNews, LenderTally};
+use super::fetch_ledger::{FetchLedger, LenderTally};
 use super::fetch_outcome::FetchOutcome;
 use super::pending_read::ReadPurpose;
 use super::read_connection::ReadConnection;
@@ -62,8 +62,7 @@ impl AskedLender {
     /// Counts what became of a page. A lender that lies again and again is reported.
     pub(super) fn count(&self, ledger: &FetchLedger, outcome: FetchOutcome<'_>) {
         if self.tally.count(outcome) {
-            let lender = self.session.lender();
-            ledger.post(FetchNews::Forger { lender });
+            ledger.report_forger(self.session.lender());
         }
     }
 

@@ -7,6 +7,7 @@ use sublet_store::{AwayTicket, LeaseSlot};
 
 use super::fetch_outcome::{FetchOutcome, GoneCause};
 use super::pending_read::{PendingRead, ReadState};
+use crate::peers::lease_routes::LeaseRoute;
 
 /// The most pages that are fetched together.
 pub const FETCH_PAGES_MAX: usize = PAGES_MAX;
@@ -118,9 +119,15 @@ fn open_page<'p>(
     let page = bytes.first_chunk_mut().expect("a page of the batch");
     match read.route.open(ticket, page) {
         Ok(()) => FetchOutcome::Page(page),
-        Err(_) => FetchOutcome::Gone(match read.route.lost_writes.has(ticket.address) {
-            true => GoneCause::Overwritten,
-            false => GoneCause::Forged,
-        }),
+        Err(_) => FetchOutcome::Gone(cause_of_wrong_seal(&read.route, ticket)),
+    }
+}
+
+/// Why the seal of a page was wrong. A lender is blamed only if it must have this version, and no other can have come.
+fn cause_of_wrong_seal(route: &LeaseRoute, ticket: &AwayTicket) -> GoneCause {
+    let was_overtaken = !route.tickets.is_current(ticket);
+    match was_overtaken || route.lost_writes.has(ticket.address) {
+        true => GoneCause::Overwritten,
+        false => GoneCause::Forged,
     }
 }

@@ -1,6 +1,6 @@
 //! What all fetchers of a host have done, and what of it others must hear.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,6 +25,8 @@ pub struct FetchLedger {
     /// What fetchers did that are no more.
     past: Mutex<BTreeMap<PeerId, FetchFigures>>,
     news: Mutex<Vec<FetchNews>>,
+    /// Lenders that were found to lie since the news was taken. There are no more than members.
+    forgers: Mutex<BTreeSet<PeerId>>,
 }
 
 /// Something that others must hear.
@@ -122,7 +124,19 @@ impl FetchLedger {
 
     /// What happened since the last call.
     pub fn take_news(&self) -> Vec<FetchNews> {
-        std::mem::take(&mut *self.news.lock())
+        let mut news = std::mem::take(&mut *self.news.lock());
+        let forgers = std::mem::take(&mut *self.forgers.lock());
+        news.extend(
+            forgers
+                .into_iter()
+                .map(|lender| FetchNews::Forger { lender }),
+        );
+        news
+    }
+
+    /// Reports a lender that lies. However much news waits, this is never dropped.
+    pub(super) fn report_forger(&self, lender: PeerId) {
+        self.forgers.lock().insert(lender);
     }
 
     pub(super) fn post(&self, news: FetchNews) {
@@ -176,7 +190,7 @@ impl LenderTally {
                 if cause == GoneCause::Forged {
                     bump(&self.forged_in_a_row);
                     let forged = self.forged_in_a_row.load(Ordering::Relaxed);
-                    return forged == u64::from(FORGED_IN_A_ROW_MAX);
+                    return forged >= u64::from(FORGED_IN_A_ROW_MAX);
                 }
             }
         }
@@ -232,4 +246,30 @@ fn bump(counter: &AtomicU64) {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_liar_is_news_as_long_as_it_lies_however_much_news_waits() {
+        let (ledger, lender) = (FetchLedger::default(), PeerId(3));
+        let tally = ledger.open(lender, &"disk".into());
+        let (far, backing) = (Duration::from_millis(2), Duration::from_millis(1));
+        for _ in 0..2 * NEWS_MAX {
+            ledger.post(tally.guard_news(GuardChange::Shut { far, backing }));
+        }
+        let forged = FetchOutcome::Gone(GoneCause::Forged);
+        let is_liar: Vec<_> = (0..5).map(|_| tally.count(forged)).collect();
+        assert_eq!(is_liar, [false, false, true, true, true]);
+        ledger.report_forger(lender);
+        ledger.report_forger(lender);
+        let news = ledger.take_news();
+        assert_eq!(news.len(), NEWS_MAX + 1);
+        assert_eq!(news.last(), Some(&FetchNews::Forger { lender }));
+        assert_eq!(ledger.take_news(), []);
+        tally.count(FetchOutcome::Page(&[]));
+        assert!(!tally.count(forged));
+    }
 }

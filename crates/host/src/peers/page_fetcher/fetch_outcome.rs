@@ -21,7 +21,8 @@ pub enum GoneCause {
     Late,
     /// The lender's bytes are not those that were sealed.
     Forged,
-    /// The lender's bytes are not those that were sealed. They may be those of a write that was lost, which came late.
+    /// The lender's bytes are not those that were sealed. They may be those of a later page of the place, because the
+    /// read was overtaken, or those of a write that was lost, which came late.
     Overwritten,
     /// The lender says that the block was never lent to this host.
     Refused,

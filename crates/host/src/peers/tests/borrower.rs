@@ -20,6 +20,7 @@ use crate::peers::lender_session::LenderSession;
 use crate::peers::page_fetcher::{
     FetchLedger, FetchOutcome, FetcherSettings, GoneCause, PageFetcher,
 };
+use crate::peers::ticket_check::TicketCheck;
 use crate::wait_until::wait_until;
 
 pub(in crate::peers) const LEASE: LeaseSlot = LeaseSlot(0);
@@ -102,6 +103,7 @@ impl TestBorrower {
             lease,
             key: Arc::new(key),
             lost_writes: Arc::default(),
+            tickets: TicketCheck::new(Arc::clone(&store)),
         };
         routes.set(LEASE, route);
         TestBorrower {

@@ -83,6 +83,27 @@ fn what_a_lost_write_may_have_brought_is_not_forged() {
     assert_eq!(borrower.ledger.take_news().len(), 1);
 }
 
+/// A read that is overtaken brings the page that came into the place after it. An honest lender that gives it is no
+/// liar, however often.
+#[test]
+fn a_read_that_was_overtaken_is_not_forged() {
+    let (_lender, mut borrower) = pair();
+    let before = borrower.away();
+    borrower.fill(1_000_000);
+    borrower.fill(2_000_000);
+    let tickets: Vec<_> = before.iter().map(|(_, ticket)| *ticket).collect();
+    let mut overwritten = 0;
+    borrower
+        .fetcher
+        .fetch(&tickets, |_, outcome| match outcome {
+            FetchOutcome::Gone(GoneCause::Overwritten) => overwritten += 1,
+            FetchOutcome::Gone(GoneCause::Forged) => panic!("the lender is honest"),
+            _ => {}
+        });
+    assert!(overwritten > 3, "{overwritten}");
+    assert_eq!(borrower.ledger.take_news(), []);
+}
+
 /// Pages under wrong numbers are forged, and the one that is missing is absent.
 #[test]
 fn pages_under_wrong_numbers_are_forged() {

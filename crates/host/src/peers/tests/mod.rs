@@ -27,6 +27,7 @@ use super::courier::Courier;
 use super::far_memory::FarMemory;
 use super::lease_routes::LeaseRoute;
 use super::lender_session::{LenderSession, LenderSessionSettings};
+use super::ticket_check::TicketCheck;
 
 /// The incarnations of both ends, the session, and the borrower's place in the lender's list.
 pub(super) const LENDER_INCARNATION: u64 = 0x1111_2222_3333_4444;
@@ -100,6 +101,7 @@ pub(crate) fn borrow_of(
         lease: LeaseId(1),
         key: Arc::new(LeaseKey::new(Cipher::Aegis128X2, &[9; 32])),
         lost_writes: Arc::default(),
+        tickets: TicketCheck::new(Arc::clone(store)),
     };
     far.routes().set(LeaseSlot(0), route);
     let courier = Courier::start(store, far.routes()).expect("it starts");

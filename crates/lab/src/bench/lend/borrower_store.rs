@@ -9,6 +9,7 @@ use sublet_frontends::tenancy::Clock;
 use sublet_host::peers::courier::{Courier, CourierFigures};
 use sublet_host::peers::far_memory::FarMemory;
 use sublet_host::peers::lease_routes::LeaseRoute;
+use sublet_host::peers::ticket_check::TicketCheck;
 use sublet_lend::guard::GuardPolicy;
 use sublet_lend::seal::{Cipher, LeaseKey};
 use sublet_store::{
@@ -85,6 +86,7 @@ impl BorrowerStore {
             lease: lent.lease,
             key: Arc::new(LeaseKey::new(Cipher::Aegis128X2, &[9; 32])),
             lost_writes: Arc::default(),
+            tickets: TicketCheck::new(Arc::clone(&store)),
         };
         far.routes().set(LEASE, route);
         Ok(BorrowerStore {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::arena::LiveAmount;
-use crate::borrowing::{FarFrame, LeaseSlot, OutboundPage, PageSeal, SendOutcome};
+use crate::borrowing::{AwayTicket, FarFrame, LeaseSlot, OutboundPage, PageSeal, SendOutcome};
 use crate::frames::FrameId;
 use crate::frames::{FarState, StoredKey};
 use crate::pages::PageStore;
@@ -145,6 +145,12 @@ impl PageStore {
         let sent = self.far.sent(lease);
         sent.fetch_add(taken as u64, Ordering::Relaxed);
         taken
+    }
+
+    /// Returns whether the frame of a ticket still has the version that the ticket names.
+    pub(crate) fn is_current(&self, ticket: &AwayTicket) -> bool {
+        let far = self.frames.far();
+        far.state(ticket.frame) == FarState::Away && far.seal(ticket.frame) == ticket.seal
     }
 
     /// Records what became of a page that was sent, and frees its place in the outbox.
