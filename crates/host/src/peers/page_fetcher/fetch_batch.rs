@@ -126,7 +126,7 @@ fn open_page<'p>(
 /// Why the seal of a page was wrong. A lender is blamed only if it must have this version, and no other can have come.
 fn cause_of_wrong_seal(route: &LeaseRoute, ticket: &AwayTicket) -> GoneCause {
     let was_overtaken = !route.tickets.is_current(ticket);
-    match was_overtaken || route.lost_writes.has(ticket.address) {
+    match was_overtaken || route.lost_writes.excuse(ticket.address) {
         true => GoneCause::Overwritten,
         false => GoneCause::Forged,
     }
