@@ -1,6 +1,7 @@
 //! The lender's side: threads that serve reads and writes of lent blocks.
 
 mod control_queries;
+mod due_connections;
 mod inbox;
 mod page_service;
 mod rate_bucket;

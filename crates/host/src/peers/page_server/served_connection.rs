@@ -123,7 +123,7 @@ impl ServedConnection {
         self.session().is_some_and(|from| from.session == session)
     }
 
-    /// Serves until nothing is left, or its turn is over. A turn has at most one write.
+    /// Serves until nothing is left, or its turn is over. A turn has at most one write, or the hello alone.
     pub(super) fn serve(
         &mut self,
         service: &PageService,
@@ -144,7 +144,12 @@ impl ServedConnection {
                 return Ok(TurnOutcome::Idle);
             }
             match &mut self.phase {
-                ConnectionPhase::AwaitsHello(_) => self.receive_hello(sessions, incarnation)?,
+                ConnectionPhase::AwaitsHello(_) => {
+                    self.receive_hello(sessions, incarnation)?;
+                    if self.class().is_some() {
+                        return Ok(TurnOutcome::MoreDue);
+                    }
+                }
                 ConnectionPhase::Serves(served) => {
                     let pages = served.receive(service, &mut self.input, &mut self.output)?;
                     moved.0 += pages.0;

@@ -1,6 +1,9 @@
-//! A thread of the page server. Of what is ready, reads go first, and at most one write goes between two looks.
+//! A thread of the page server. Of what is ready, reads go first, and at most one write goes between two looks. When the
+//! budget is spent, the rest waits, and a write that had no turn has the next one.
 
-use std::collections::VecDeque;
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +13,11 @@ use mio::{Events, Interest, Poll, Token};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use sublet_lend::ids::SessionId;
-use sublet_lend::wire::{ConnectionClass, PAGE_BYTES};
+use sublet_lend::wire::PAGE_BYTES;
 use sublet_pace::{AdaptivePoller, PollMode, PollOutcome, PollRule};
 
 use super::control_queries::AdmitConnections;
+use super::due_connections::{DueConnections, QueuedConnection};
 use super::inbox::{ThreadInbox, ThreadMessage};
 use super::page_service::PageService;
 use super::served_connection::{MovedPages, ServedConnection, ServedConnectionEnd, TurnOutcome};
@@ -36,6 +40,13 @@ const HELLO_TIME_MAX: Duration = Duration::from_secs(1);
 /// The longest that one wait polls. A lender's processor is not the borrower's: after a message of many pages the
 /// borrower opens seals for longer than a wake-up takes.
 const POLL_MAX: Duration = Duration::from_micros(20);
+
+/// Whether borrowers may be served now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BudgetState {
+    Left,
+    Spent,
+}
 
 /// The token of the inbox.
 pub(super) const INBOX: Token = Token(usize::MAX);
@@ -64,14 +75,10 @@ pub(super) struct ServingThread {
     open: usize,
     /// Connections whose hello has not come.
     hellos_awaited: usize,
-    reads_due: VecDeque<usize>,
-    writes_due: VecDeque<usize>,
+    due: DueConnections,
+    /// Whether the budget was spent before a write had its turn. It has the next one.
+    owes_write: bool,
     is_stopped: bool,
-}
-
-struct QueuedConnection {
-    connection: ServedConnection,
-    is_due: bool,
 }
 
 impl ServingThread {
@@ -92,8 +99,8 @@ impl ServingThread {
             connections: Vec::new(),
             open: 0,
             hellos_awaited: 0,
-            reads_due: VecDeque::new(),
-            writes_due: VecDeque::new(),
+            due: DueConnections::default(),
+            owes_write: false,
             is_stopped: false,
         }
     }
@@ -109,6 +116,7 @@ impl ServingThread {
             self.look(delay)?;
             self.note_events();
             self.take_messages();
+            self.serve_hellos();
             self.drop_silent();
             if self.borrowers_delay().is_zero() {
                 self.serve_round();
@@ -128,11 +136,12 @@ impl ServingThread {
 
     /// Looks for events: at once if there is work, and otherwise at the pace of the last waits.
     fn look(&mut self, delay: Duration) -> io::Result<()> {
-        let has_due = !self.reads_due.is_empty() || !self.writes_due.is_empty();
+        let has_due = self.due.have_pages();
         let longest = self.longest_sleep();
         let (poll, events) = (&mut self.poll, &mut self.events);
         if has_due {
-            poll_kernel(poll, events, Some(delay))?;
+            let longest = longest.map_or(delay, |longest| longest.min(delay));
+            poll_kernel(poll, events, Some(longest))?;
             return Ok(());
         }
         self.pace.wait(|mode| match mode {
@@ -149,8 +158,7 @@ impl ServingThread {
     fn note_events(&mut self) {
         for event in self.events.iter().filter(|event| event.token() != INBOX) {
             let Token(at) = event.token();
-            let (reads, writes) = (&mut self.reads_due, &mut self.writes_due);
-            mark_due(&mut self.connections, at, reads, writes);
+            self.due.mark(&mut self.connections, at);
         }
     }
 
@@ -239,28 +247,72 @@ impl ServingThread {
         }
     }
 
-    /// Serves each read connection that is due once, and then at most one that writes.
-    fn serve_round(&mut self) {
-        let began = self.thread_time();
-        let mut moved = MovedPages::default();
-        for _ in 0..self.reads_due.len() {
-            if let Some(at) = self.reads_due.pop_front() {
-                self.serve_one(at, &mut moved);
+    /// Receives the hellos that have come, whatever the budget says.
+    fn serve_hellos(&mut self) {
+        for _ in 0..self.due.hellos.len() {
+            if let Some(at) = self.due.hellos.pop_front() {
+                self.serve_one(at);
             }
         }
-        if let Some(at) = self.writes_due.pop_front() {
-            self.serve_one(at, &mut moved);
-        }
+    }
+
+    /// Serves each read connection that is due once, and then at most one that writes. It ends when the budget is spent.
+    fn serve_round(&mut self) {
+        let began = self.thread_time();
+        self.serve_due();
         let cost = ServingCost {
             cpu: self.thread_time().saturating_sub(began),
-            page_bytes: (moved.0 * PAGE_BYTES) as u64,
+            page_bytes: 0,
         };
         self.shared.budget.lock().spend(cost);
     }
 
-    fn serve_one(&mut self, at: usize, moved: &mut MovedPages) {
-        let Some(queued) = self.connections.get_mut(at).and_then(Option::as_mut) else {
+    fn serve_due(&mut self) {
+        let was_owed = std::mem::take(&mut self.owes_write);
+        if was_owed && self.serve_write() == BudgetState::Spent {
             return;
+        }
+        for _ in 0..self.due.reads.len() {
+            let Some(at) = self.due.reads.pop_front() else {
+                break;
+            };
+            if self.serve_within_budget(at) == BudgetState::Spent {
+                self.owes_write = true;
+                return;
+            }
+        }
+        if !was_owed {
+            self.serve_write();
+        }
+    }
+
+    /// Serves the next connection that writes, if one is due.
+    fn serve_write(&mut self) -> BudgetState {
+        match self.due.writes.pop_front() {
+            Some(at) => self.serve_within_budget(at),
+            None => BudgetState::Left,
+        }
+    }
+
+    /// Serves a connection once. Returns whether the budget lets others be served now.
+    fn serve_within_budget(&mut self, at: usize) -> BudgetState {
+        let moved = self.serve_one(at);
+        let cost = ServingCost {
+            cpu: Duration::ZERO,
+            page_bytes: (moved.0 * PAGE_BYTES) as u64,
+        };
+        self.shared.budget.lock().spend(cost);
+        match self.borrowers_delay().is_zero() {
+            true => BudgetState::Left,
+            false => BudgetState::Spent,
+        }
+    }
+
+    /// Serves a connection once. Returns the pages that it moved.
+    fn serve_one(&mut self, at: usize) -> MovedPages {
+        let mut moved = MovedPages::default();
+        let Some(queued) = self.connections.get_mut(at).and_then(Option::as_mut) else {
+            return moved;
         };
         queued.is_due = false;
         let shared = &self.shared;
@@ -268,21 +320,19 @@ impl ServingThread {
         let class_before = queued.connection.class();
         let served = queued
             .connection
-            .serve(&self.service, sessions, incarnation, moved);
+            .serve(&self.service, sessions, incarnation, &mut moved);
         if class_before.is_none() && queued.connection.class().is_some() {
             self.hellos_awaited -= 1;
         }
         match served {
             Ok(TurnOutcome::Idle) => {}
-            Ok(TurnOutcome::MoreDue) => {
-                let (reads, writes) = (&mut self.reads_due, &mut self.writes_due);
-                mark_due(&mut self.connections, at, reads, writes);
-            }
+            Ok(TurnOutcome::MoreDue) => self.due.mark(&mut self.connections, at),
             Err(end) => {
                 self.count(&end);
                 self.close(at);
             }
         }
+        moved
     }
 
     /// The processor time that this thread has used. Without a bound on it, nobody asks the kernel.
@@ -319,25 +369,6 @@ impl ServingThread {
         if let Some(from) = queued.connection.session() {
             self.shared.sessions.release(from.session);
         }
-    }
-}
-
-/// Queues a connection, unless it is queued. One whose hello has not come counts as a read connection.
-fn mark_due(
-    connections: &mut [Option<QueuedConnection>],
-    at: usize,
-    reads_due: &mut VecDeque<usize>,
-    writes_due: &mut VecDeque<usize>,
-) {
-    let Some(queued) = connections.get_mut(at).and_then(Option::as_mut) else {
-        return;
-    };
-    if std::mem::replace(&mut queued.is_due, true) {
-        return;
-    }
-    match queued.connection.class() {
-        Some(ConnectionClass::Write) => writes_due.push_back(at),
-        Some(ConnectionClass::Read) | None => reads_due.push_back(at),
     }
 }
 

@@ -69,7 +69,12 @@ impl RawConnection {
     }
 
     /// Sends a request, with pages if it is a write.
-    pub(super) fn send(&mut self, lease: u32, pages: &RangeList, bytes: &[u8]) -> io::Result<()> {
+    pub(in crate::peers) fn send(
+        &mut self,
+        lease: u32,
+        pages: &RangeList,
+        bytes: &[u8],
+    ) -> io::Result<()> {
         let mut out = Vec::new();
         self.channel.request(lease, pages, &mut out).expect("room");
         out.extend_from_slice(bytes);
