@@ -152,7 +152,11 @@ impl Lending {
             server_settings(&config.lend, &tables),
         )?;
         let server = Arc::new(server);
-        let courier = Courier::start(&backend.store, parts.far.routes())?;
+        let courier = Courier::start(
+            &backend.store,
+            parts.far.routes(),
+            parts.far.ledger().faults(),
+        )?;
         let (parted, has_parted) = sync_channel(1);
         let control = ControlPlane::start(
             &settings,

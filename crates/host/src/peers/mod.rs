@@ -22,6 +22,7 @@ pub mod lending;
 pub(crate) mod lending_figures;
 pub mod lost_writes;
 mod outgoing_socket;
+pub mod page_faults;
 pub mod page_fetcher;
 mod page_ranges;
 pub mod page_server;

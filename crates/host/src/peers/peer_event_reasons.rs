@@ -4,6 +4,7 @@ use sublet_lend::control::{GrantLimit, LeaseEnd};
 use sublet_lend::node::{BorrowEnd, LinkLoss, LoanEnd, RecallReason, ReturnReason, ShutCause};
 use sublet_tls::peer::PeerRefusal;
 
+use super::page_faults::PageFault;
 use crate::observe::events::EventReason;
 
 /// Why a grant is as large as it is.
@@ -26,6 +27,18 @@ pub(super) fn reason_of_refusal(refusal: &PeerRefusal) -> EventReason {
         PeerRefusal::OldTls => EventReason::OldTls,
         PeerRefusal::RefusedByPeer(_) => EventReason::RefusedByPeer,
         PeerRefusal::Protocol(_) => EventReason::Protocol,
+    }
+}
+
+pub(super) fn reason_of_page_fault(fault: PageFault) -> EventReason {
+    match fault {
+        PageFault::BadHello | PageFault::NotAdmitted | PageFault::BrokenProtocol => {
+            EventReason::Protocol
+        }
+        PageFault::NoHello => EventReason::NoHello,
+        PageFault::NoRoom => EventReason::Flood,
+        PageFault::ReadRefused => EventReason::RefusedByPeer,
+        PageFault::Silent => EventReason::Silent,
     }
 }
 

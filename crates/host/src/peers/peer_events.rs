@@ -10,7 +10,7 @@ use sublet_types::{BLOCK_BYTES, Bytes, NodeName};
 use super::control::{PeerNotice, PeerObserver, RefusedParty};
 use super::peer_event_reasons::{
     reason_of_borrow_end, reason_of_grant, reason_of_limit, reason_of_loan_end, reason_of_loss,
-    reason_of_recall, reason_of_refusal, reason_of_return, reason_of_shut,
+    reason_of_page_fault, reason_of_recall, reason_of_refusal, reason_of_return, reason_of_shut,
 };
 use crate::observe::events::{
     EventAmount, EventId, EventReason, EventSubject, Events, PostedEvent,
@@ -44,6 +44,10 @@ fn event_of(notice: PeerNotice) -> PostedEvent {
         PeerNotice::Garbled { party, error } => {
             let refused = PostedEvent::new(EventId::PeerRefused, EventReason::Garbled);
             refused.to(party_subject(&party)).saying(error)
+        }
+        PeerNotice::PageFault { party, fault } => {
+            let refused = PostedEvent::new(EventId::PeerRefused, reason_of_page_fault(fault));
+            refused.to(party_subject(&party)).saying(fault)
         }
         PeerNotice::Unreachable { name, error } => {
             let unreachable = PostedEvent::new(EventId::PeerUnreachable, EventReason::NoAnswer);

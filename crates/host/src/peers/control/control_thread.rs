@@ -21,9 +21,11 @@ use super::dialer::Dialer;
 use super::newcomers::Newcomers;
 use super::notices::{PeerNotice, PeerObserver, ServePageConnections};
 use super::peer_tables::PeerTables;
+use super::refusals::{RefusalNews, RefusedParty};
 use super::sessions::OwnRun;
 use super::settings::{ControlMember, LISTENERS_MAX};
 use super::store_work::StoreWork;
+use crate::peers::page_faults::{CountedFaults, FaultParty};
 use crate::peers::page_fetcher::FetchNews;
 
 /// The token of the waker.
@@ -211,6 +213,7 @@ impl ControlThread {
             self.inputs.push_back(self.store.measure_wanted(now));
         }
         self.hear_fetchers();
+        self.hear_page_faults();
         self.inputs.push_back(LendingInput::Tick);
         self.settle();
         self.expire_sockets(now);
@@ -239,6 +242,37 @@ impl ControlThread {
                     }
                 }
             }
+        }
+    }
+
+    /// Counts what peers did wrong on page connections, and logs the first of each party and fault.
+    fn hear_page_faults(&mut self) {
+        let all = self.tables.far.ledger().faults().take();
+        for CountedFaults {
+            party,
+            fault,
+            count,
+        } in all
+        {
+            let party = party.and_then(|party| self.refused_party(party));
+            let news = {
+                let mut refusals = self.tables.refusals.lock();
+                refusals.count_many(party.clone(), fault.label(), count)
+            };
+            if let Some(party) = party.filter(|_| news == RefusalNews::First) {
+                self.observer
+                    .observe(PeerNotice::PageFault { party, fault });
+            }
+        }
+    }
+
+    fn refused_party(&self, party: FaultParty) -> Option<RefusedParty> {
+        match party {
+            FaultParty::Peer(peer) => {
+                let member = self.member(peer)?;
+                Some(RefusedParty::Member(member.name.clone()))
+            }
+            FaultParty::Address(address) => Some(RefusedParty::Address(address)),
         }
     }
 

@@ -12,6 +12,7 @@ use sublet_tls::peer::PeerRefusal;
 use sublet_types::NodeName;
 
 use super::refusals::RefusedParty;
+use crate::peers::page_faults::PageFault;
 
 /// Something to be logged.
 #[derive(Debug)]
@@ -50,6 +51,13 @@ pub enum PeerNotice {
         party: RefusedParty,
         /// What is wrong with the line.
         error: ControlError,
+    },
+    /// Somebody did something wrong on a connection that carries pages. It comes once a party and fault.
+    PageFault {
+        /// Who did it.
+        party: RefusedParty,
+        /// What was wrong.
+        fault: PageFault,
     },
     /// A member was not reached. It comes once until the member is connected.
     Unreachable {

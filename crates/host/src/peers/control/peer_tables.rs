@@ -15,6 +15,7 @@ use super::refusals::RefusalCounts;
 use super::sessions::SessionTable;
 use super::settings::ControlPlaneSettings;
 use crate::peers::far_memory::FarMemory;
+use crate::peers::page_faults::{FaultParty, PageFault};
 use crate::peers::page_server::{
     AdmitConnections, AdmittedConnection, ConnectionRefused, FindLentBlocks,
 };
@@ -114,6 +115,10 @@ impl AdmitConnections for PeerTables {
         if let Some(session) = self.sessions.named(session) {
             session.release();
         }
+    }
+
+    fn report(&self, party: FaultParty, fault: PageFault) {
+        self.far.ledger().faults().report(party, fault);
     }
 }
 

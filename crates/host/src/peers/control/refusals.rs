@@ -27,8 +27,9 @@ pub(super) enum RefusalNews {
     Known,
 }
 
-/// How often who was refused. Causes have the names of [`sublet_tls::peer::PeerRefusal::label`], and `garbled` is a line
-/// that is none.
+/// How often who was refused. Causes have the names of [`sublet_tls::peer::PeerRefusal::label`], and on connections that
+/// carry pages those of [`PageFault::label`](crate::peers::page_faults::PageFault::label). `garbled` is a line that is
+/// none.
 #[derive(Clone, Debug, Default)]
 pub struct RefusalCounts {
     of_parties: BTreeMap<(RefusedParty, &'static str), u64>,
@@ -38,12 +39,25 @@ pub struct RefusalCounts {
 impl RefusalCounts {
     /// Counts a refusal.
     pub(super) fn count(&mut self, party: RefusedParty, cause: &'static str) -> RefusalNews {
-        *self.of_causes.entry(cause).or_default() += 1;
+        self.count_many(Some(party), cause, 1)
+    }
+
+    /// Counts refusals of one party, if it is known, for one cause.
+    pub(super) fn count_many(
+        &mut self,
+        party: Option<RefusedParty>,
+        cause: &'static str,
+        count: u64,
+    ) -> RefusalNews {
+        *self.of_causes.entry(cause).or_default() += count;
         let has_room = self.of_parties.len() < REFUSED_PARTIES_MAX;
+        let Some(party) = party else {
+            return RefusalNews::Known;
+        };
         match self.of_parties.entry((party, cause)) {
-            Entry::Occupied(mut known) => *known.get_mut() += 1,
+            Entry::Occupied(mut known) => *known.get_mut() += count,
             Entry::Vacant(first) if has_room => {
-                first.insert(1);
+                first.insert(count);
                 return RefusalNews::First;
             }
             Entry::Vacant(_) => {}

@@ -12,6 +12,7 @@ use super::write_message::BATCH_PAGES_MAX;
 use crate::peers::lease_routes::LeaseRoute;
 use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::RECONNECT_PAUSE;
+use crate::peers::page_faults::PageFault;
 
 /// A session with a lender, whose leases are carried to.
 pub(super) struct CarriedLender {
@@ -42,7 +43,8 @@ impl CarriedLender {
         counters: &CourierCounters,
         now: Instant,
     ) -> CarryOutcome {
-        let counters = counters.of(self.session.lender());
+        let all = counters;
+        let counters = all.of(self.session.lender());
         let mut outcome = CarryOutcome::Nothing;
         if self.session.is_over() {
             self.lose_waiting(worker, counters);
@@ -51,7 +53,7 @@ impl CarriedLender {
         if self.connection.is_none() && now >= self.connects_at {
             match WriteConnection::open(&self.session, now) {
                 Ok(connection) => self.connection = Some(connection),
-                Err(error) => self.count_end(&error.into(), counters, now),
+                Err(error) => self.count_end(&error.into(), all, now),
             }
         }
         let Some(connection) = &mut self.connection else {
@@ -76,7 +78,7 @@ impl CarriedLender {
             return;
         };
         if let Err(end) = connection.exchange(worker, of_lender, now) {
-            self.count_end(&end, of_lender, now);
+            self.count_end(&end, counters, now);
             self.disconnect(worker, counters);
         }
     }
@@ -95,10 +97,17 @@ impl CarriedLender {
         }
     }
 
-    fn count_end(&mut self, end: &WriteConnectionEnd, counters: &CarriedCounters, now: Instant) {
-        let lender = self.session.address();
-        tracing::debug!(%lender, %end, "the connection that carries pages to a lender ended");
-        CarriedCounters::bump(&counters.connections_lost);
+    fn count_end(&mut self, end: &WriteConnectionEnd, counters: &CourierCounters, now: Instant) {
+        let lender = self.session.lender();
+        match end {
+            // The network or the lender closed it. The control connection tells whether the lender is there.
+            WriteConnectionEnd::Socket(_) => {}
+            WriteConnectionEnd::Wire(_) => counters.report(lender, PageFault::BrokenProtocol),
+            WriteConnectionEnd::Silent => counters.report(lender, PageFault::Silent),
+        }
+        let address = self.session.address();
+        tracing::debug!(%address, %end, "the connection that carries pages to a lender ended");
+        CarriedCounters::bump(&counters.of(lender).connections_lost);
         self.connects_at = now + RECONNECT_PAUSE;
     }
 }

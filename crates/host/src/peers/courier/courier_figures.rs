@@ -1,10 +1,13 @@
 //! What the courier has done.
 
 use std::ops::AddAssign;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sublet_lend::ids::PeerId;
 use sublet_lend::node::PEERS_MAX;
+
+use crate::peers::page_faults::{FaultParty, PageFault, PageFaults};
 
 /// What the courier has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,9 +28,12 @@ impl AddAssign for CourierFigures {
     }
 }
 
-/// The courier's counters, lender by lender.
+/// The courier's counters, lender by lender, and where it reports what lenders do wrong.
 #[derive(Debug)]
-pub(super) struct CourierCounters(Box<[CarriedCounters]>);
+pub(super) struct CourierCounters {
+    lenders: Box<[CarriedCounters]>,
+    faults: Arc<PageFaults>,
+}
 
 /// What was carried to one lender.
 #[derive(Debug, Default)]
@@ -37,23 +43,30 @@ pub(super) struct CarriedCounters {
     pub(super) connections_lost: AtomicU64,
 }
 
-impl Default for CourierCounters {
-    fn default() -> CourierCounters {
-        let all = (0..PEERS_MAX).map(|_| CarriedCounters::default());
-        CourierCounters(all.collect())
-    }
-}
-
 impl CourierCounters {
+    /// Counters that have counted nothing.
+    pub(super) fn new(faults: Arc<PageFaults>) -> CourierCounters {
+        let all = (0..PEERS_MAX).map(|_| CarriedCounters::default());
+        CourierCounters {
+            lenders: all.collect(),
+            faults,
+        }
+    }
+
+    /// Reports what a lender does wrong.
+    pub(super) fn report(&self, lender: PeerId, fault: PageFault) {
+        self.faults.report(FaultParty::Peer(lender), fault);
+    }
+
     /// Those of one lender. No node has more peers than there are counters.
     pub(super) fn of(&self, lender: PeerId) -> &CarriedCounters {
-        &self.0[usize::from(lender.0) % PEERS_MAX]
+        &self.lenders[usize::from(lender.0) % PEERS_MAX]
     }
 
     /// What all of them show now.
     pub(super) fn figures(&self) -> CourierFigures {
         let mut sum = CourierFigures::default();
-        self.0.iter().for_each(|one| sum += one.figures());
+        self.lenders.iter().for_each(|one| sum += one.figures());
         sum
     }
 }

@@ -12,6 +12,7 @@ use sublet_store::{Store, TooManyWorkers};
 use super::carry_loop::CarryLoop;
 use super::courier_figures::{CourierCounters, CourierFigures};
 use crate::peers::lease_routes::LeaseRoutes;
+use crate::peers::page_faults::PageFaults;
 
 /// Why the courier could not start.
 #[derive(Debug, thiserror::Error)]
@@ -33,14 +34,18 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// Starts the thread. It carries the pages of all leases that have a route.
+    /// Starts the thread. It carries the pages of all leases that have a route, and reports what lenders do wrong.
     ///
     /// # Errors
     ///
     /// The kernel or the store refused the thread.
-    pub fn start(store: &Arc<Store>, routes: &Arc<LeaseRoutes>) -> Result<Courier, CourierError> {
+    pub fn start(
+        store: &Arc<Store>,
+        routes: &Arc<LeaseRoutes>,
+        faults: &Arc<PageFaults>,
+    ) -> Result<Courier, CourierError> {
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let counters = Arc::new(CourierCounters::default());
+        let counters = Arc::new(CourierCounters::new(Arc::clone(faults)));
         let (ready, is_ready) = sync_channel(1);
         let in_thread = (Arc::clone(store), Arc::clone(routes));
         let (stop, count) = (Arc::clone(&is_stopped), Arc::clone(&counters));

@@ -11,6 +11,7 @@ use super::pending_read::ReadPurpose;
 use super::read_connection::ReadConnection;
 use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::RECONNECT_PAUSE;
+use crate::peers::page_faults::{FaultParty, PageFault};
 
 /// A lender that a thread fetches pages from.
 pub(super) struct AskedLender {
@@ -64,6 +65,20 @@ impl AskedLender {
         if self.tally.count(outcome) {
             ledger.report_forger(self.session.lender());
         }
+    }
+
+    /// Reports that the lender broke the protocol. One that does so again and again is reported as a liar.
+    pub(super) fn broke_protocol(&self, ledger: &FetchLedger) {
+        self.report(ledger, PageFault::BrokenProtocol);
+        if self.tally.count_lie() {
+            ledger.report_forger(self.session.lender());
+        }
+    }
+
+    /// Reports what the lender does wrong.
+    pub(super) fn report(&self, ledger: &FetchLedger, fault: PageFault) {
+        let lender = FaultParty::Peer(self.session.lender());
+        ledger.faults().report(lender, fault);
     }
 
     /// Shows the guard to others, and tells them if it has changed.

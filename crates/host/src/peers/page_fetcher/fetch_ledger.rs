@@ -11,12 +11,13 @@ use sublet_lend::guard::{GuardChange, GuardState, LenderGuard};
 use sublet_lend::ids::PeerId;
 
 use super::fetch_outcome::{FetchOutcome, GoneCause};
+use crate::peers::page_faults::PageFaults;
 
 /// The most pieces of news that wait to be taken. Later ones are dropped.
 const NEWS_MAX: usize = 256;
 
-/// Forged pages in a row after which a lender is reported as a liar.
-const FORGED_IN_A_ROW_MAX: u32 = 3;
+/// Forged pages and broken protocols in a row after which a lender is reported as a liar.
+const LIES_IN_A_ROW_MAX: u64 = 3;
 
 /// What fetchers have done, lender by lender and backing by backing.
 #[derive(Debug, Default)]
@@ -27,6 +28,8 @@ pub struct FetchLedger {
     news: Mutex<Vec<FetchNews>>,
     /// Lenders that were found to lie since the news was taken. There are no more than members.
     forgers: Mutex<BTreeSet<PeerId>>,
+    /// What peers do wrong on page connections, those of lenders and those of borrowers.
+    faults: Arc<PageFaults>,
 }
 
 /// Something that others must hear.
@@ -41,7 +44,7 @@ pub enum FetchNews {
         /// What changed.
         change: GuardChange,
     },
-    /// A lender gave several pages in a row that are not those that were sealed.
+    /// Several times in a row, a lender gave a page that is not the one that was sealed, or broke the protocol.
     Forger {
         /// The lender.
         lender: PeerId,
@@ -139,6 +142,11 @@ impl FetchLedger {
         self.forgers.lock().insert(lender);
     }
 
+    /// Where all threads that serve page connections report what peers do wrong.
+    pub fn faults(&self) -> &Arc<PageFaults> {
+        &self.faults
+    }
+
     pub(super) fn post(&self, news: FetchNews) {
         let mut waiting = self.news.lock();
         if waiting.len() < NEWS_MAX {
@@ -158,8 +166,8 @@ pub(super) struct LenderTally {
     is_shut: AtomicBool,
     far_nanos: AtomicU64,
     miss_nanos: AtomicU64,
-    /// Forged pages since the last true one.
-    forged_in_a_row: AtomicU64,
+    /// Forged pages and broken protocols since the last true page.
+    lies_in_a_row: AtomicU64,
 }
 
 impl LenderTally {
@@ -173,28 +181,30 @@ impl LenderTally {
             is_shut: AtomicBool::new(false),
             far_nanos: AtomicU64::new(0),
             miss_nanos: AtomicU64::new(0),
-            forged_in_a_row: AtomicU64::new(0),
+            lies_in_a_row: AtomicU64::new(0),
         }
     }
 
-    /// Counts what became of a page. Returns whether the lender has forged so many in a row that others must hear it.
+    /// Counts what became of a page. Returns whether the lender has lied so often in a row that others must hear it.
     pub(super) fn count(&self, outcome: FetchOutcome<'_>) -> bool {
         match outcome {
             FetchOutcome::Page(_) => {
                 bump(&self.pages);
-                self.forged_in_a_row.store(0, Ordering::Relaxed);
+                self.lies_in_a_row.store(0, Ordering::Relaxed);
             }
             FetchOutcome::NotAsked => bump(&self.not_asked),
             FetchOutcome::Gone(cause) => {
                 bump(&self.gone[cause as usize]);
-                if cause == GoneCause::Forged {
-                    bump(&self.forged_in_a_row);
-                    let forged = self.forged_in_a_row.load(Ordering::Relaxed);
-                    return forged >= u64::from(FORGED_IN_A_ROW_MAX);
-                }
+                return cause == GoneCause::Forged && self.count_lie();
             }
         }
         false
+    }
+
+    /// Counts a forged page, or that the lender broke the protocol. Returns whether others must hear it.
+    pub(super) fn count_lie(&self) -> bool {
+        bump(&self.lies_in_a_row);
+        self.lies_in_a_row.load(Ordering::Relaxed) >= LIES_IN_A_ROW_MAX
     }
 
     /// Shows a guard to others.

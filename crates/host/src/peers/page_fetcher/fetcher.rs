@@ -21,6 +21,7 @@ use super::read_connection::{AwaitedReads, ReadConnectionEnd};
 use crate::peers::lease_routes::LeaseRoutes;
 use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::poll_sockets;
+use crate::peers::page_faults::PageFault;
 use crate::peers::page_ranges::page_ranges;
 
 /// The most batches that are fetched side by side.
@@ -268,7 +269,10 @@ impl PageFetcher {
                     // A lender that did not let it in, or that is away, was asked nothing.
                     ReadConnectionEnd::Socket(_) if !was_let_in => FetchOutcome::NotAsked,
                     ReadConnectionEnd::Socket(_) => FetchOutcome::Gone(GoneCause::Unreachable),
-                    ReadConnectionEnd::Wire(_) => FetchOutcome::Gone(GoneCause::BrokenProtocol),
+                    ReadConnectionEnd::Wire(_) => {
+                        self.lenders[at].broke_protocol(&self.ledger);
+                        FetchOutcome::Gone(GoneCause::BrokenProtocol)
+                    }
                 };
                 self.lenders[at].disconnect(now);
                 self.end_awaited(at, outcome);
@@ -294,6 +298,9 @@ impl PageFetcher {
                 ReadPurpose::Probe => lender.guard.pinged(took),
             };
             lender.show_guard(&self.ledger, change);
+            if read.state == ReadState::Ended(FetchOutcome::Gone(GoneCause::Refused)) {
+                lender.report(&self.ledger, PageFault::ReadRefused);
+            }
         }
     }
 

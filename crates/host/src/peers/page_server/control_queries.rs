@@ -4,6 +4,8 @@ use sublet_lend::ids::{LeaseId, PeerId, SessionId};
 use sublet_lend::lender::LoanLookup;
 use sublet_lend::wire::{AdmissionError, ConnectionKeys, HelloMessage, NewestWrite};
 
+use crate::peers::page_faults::{FaultParty, PageFault};
+
 /// A page connection that was let in.
 #[derive(Clone, Debug)]
 pub struct AdmittedConnection {
@@ -41,6 +43,9 @@ pub trait AdmitConnections: Send + Sync {
 
     /// Counts a connection of a session as closed. The session may have ended before.
     fn release(&self, session: SessionId);
+
+    /// Takes notice of what a borrower, or whoever connected, does wrong.
+    fn report(&self, party: FaultParty, fault: PageFault);
 }
 
 /// Finds the block that an index of a lease stands for. Any thread asks, and none may wait long.

@@ -1,6 +1,7 @@
 //! Which connections of a thread have something to do.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use sublet_lend::wire::ConnectionClass;
 
@@ -9,6 +10,8 @@ use super::served_connection::ServedConnection;
 /// A connection, and whether it is in a queue.
 pub(super) struct QueuedConnection {
     pub(super) connection: ServedConnection,
+    /// Where it came from.
+    pub(super) address: IpAddr,
     pub(super) is_due: bool,
 }
 

@@ -35,15 +35,20 @@ impl ThreadInbox {
         })
     }
 
-    /// Leaves a message, and wakes the thread. A connection for which there is no room is closed.
-    pub(super) fn send(&self, message: ThreadMessage) {
+    /// Leaves a message, and wakes the thread. A connection for which there is no room comes back.
+    pub(super) fn send(&self, message: ThreadMessage) -> Option<TcpStream> {
         let mut messages = self.messages.lock();
-        if messages.len() < WAITING_MAX || !matches!(message, ThreadMessage::Serve(_)) {
-            messages.push(message);
-        }
+        let unsent = match message {
+            ThreadMessage::Serve(socket) if messages.len() >= WAITING_MAX => Some(socket),
+            message => {
+                messages.push(message);
+                None
+            }
+        };
         drop(messages);
         // It fails only if the thread's poll is gone, and then nobody needs to wake.
         let _ = self.waker.wake();
+        unsent
     }
 
     /// Takes all messages.

@@ -5,6 +5,7 @@
 mod tests;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use super::page_service::PageService;
 use super::served_connection::{MovedPages, ServedConnection, ServedConnectionEnd, TurnOutcome};
 use super::server_figures::ServerCounters;
 use super::serving_budget::{CpuShare, ServingBudget, ServingCost};
+use crate::peers::page_faults::{FaultParty, PageFault};
 
 /// Events that one look takes.
 pub(super) const EVENTS_MAX: usize = 256;
@@ -173,11 +175,15 @@ impl ServingThread {
     }
 
     fn add(&mut self, socket: std::net::TcpStream) {
+        // It has none if its other end is gone already.
+        let Ok(address) = socket.peer_addr() else {
+            return;
+        };
         if self.hellos_awaited >= HELLOS_AWAITED_MAX {
             self.refuse_oldest();
         }
         if self.open >= CONNECTIONS_MAX {
-            ServerCounters::add(&self.service.counters().connections_refused, 1);
+            self.refuse(address.ip(), PageFault::NoRoom);
             return;
         }
         // A socket that cannot be set up is gone already. Dropping it closes it.
@@ -200,6 +206,7 @@ impl ServingThread {
         }
         self.connections[at] = Some(QueuedConnection {
             connection: ServedConnection::new(socket, Instant::now()),
+            address: address.ip(),
             is_due: false,
         });
         self.open += 1;
@@ -226,8 +233,7 @@ impl ServingThread {
                 Some((since, at))
             });
         if let Some((_, oldest)) = awaited.min() {
-            ServerCounters::add(&self.service.counters().connections_refused, 1);
-            self.close(oldest);
+            self.refuse_silent(oldest);
         }
     }
 
@@ -241,10 +247,25 @@ impl ServingThread {
             let queued = self.connections[at].as_ref();
             let since = queued.and_then(|queued| queued.connection.awaits_hello_since());
             if since.is_some_and(|since| now - since >= HELLO_TIME_MAX) {
-                ServerCounters::add(&self.service.counters().connections_refused, 1);
-                self.close(at);
+                self.refuse_silent(at);
             }
         }
+    }
+
+    /// Closes a connection that has said no hello.
+    fn refuse_silent(&mut self, at: usize) {
+        if let Some(queued) = &self.connections[at] {
+            self.refuse(queued.address, PageFault::NoHello);
+        }
+        self.close(at);
+    }
+
+    /// Counts a connection that was not let in.
+    fn refuse(&self, address: IpAddr, fault: PageFault) {
+        ServerCounters::add(&self.service.counters().connections_refused, 1);
+        self.shared
+            .sessions
+            .report(FaultParty::Address(address), fault);
     }
 
     /// Receives the hellos that have come, whatever the budget says.
@@ -328,7 +349,7 @@ impl ServingThread {
             Ok(TurnOutcome::Idle) => {}
             Ok(TurnOutcome::MoreDue) => self.due.mark(&mut self.connections, at),
             Err(end) => {
-                self.count(&end);
+                self.count(at, &end);
                 self.close(at);
             }
         }
@@ -345,14 +366,23 @@ impl ServingThread {
         }
     }
 
-    fn count(&self, end: &ServedConnectionEnd) {
-        let counters = self.service.counters();
+    fn count(&self, at: usize, end: &ServedConnectionEnd) {
+        let Some(queued) = &self.connections[at] else {
+            return;
+        };
         match end {
             ServedConnectionEnd::Socket(_) | ServedConnectionEnd::Replaced => {}
-            ServedConnectionEnd::Hello(_) | ServedConnectionEnd::Refused(_) => {
-                ServerCounters::add(&counters.connections_refused, 1);
+            ServedConnectionEnd::Hello(_) => self.refuse(queued.address, PageFault::BadHello),
+            ServedConnectionEnd::Refused(_) => self.refuse(queued.address, PageFault::NotAdmitted),
+            ServedConnectionEnd::Wire(_) => {
+                ServerCounters::add(&self.service.counters().connections_broken, 1);
+                let party = match queued.connection.session() {
+                    Some(from) => FaultParty::Peer(from.peer),
+                    None => FaultParty::Address(queued.address),
+                };
+                let sessions = &self.shared.sessions;
+                sessions.report(party, PageFault::BrokenProtocol);
             }
-            ServedConnectionEnd::Wire(_) => ServerCounters::add(&counters.connections_broken, 1),
         }
     }
 

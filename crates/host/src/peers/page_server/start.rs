@@ -20,6 +20,7 @@ use super::page_service::PageService;
 use super::server_figures::{PageServerFigures, ServedPages, ServerCounters};
 use super::serving_budget::{CpuShare, ServingBudget, ServingRate};
 use super::serving_thread::{INBOX, ServingThread, SharedService};
+use crate::peers::page_faults::{FaultParty, PageFault};
 
 /// The most threads of a page server (`lend.threads`).
 pub const PAGE_SERVER_THREADS_MAX: usize = 4;
@@ -53,6 +54,7 @@ pub struct PageServer {
     inboxes: Vec<Arc<ThreadInbox>>,
     threads: Vec<JoinHandle<()>>,
     counters: Arc<ServerCounters>,
+    sessions: Arc<dyn AdmitConnections>,
     next: AtomicUsize,
 }
 
@@ -93,6 +95,7 @@ impl PageServer {
             inboxes: inboxes.clone(),
             threads: Vec::new(),
             counters: Arc::default(),
+            sessions: Arc::clone(&shared.sessions),
             next: AtomicUsize::new(0),
         };
         for (poll, inbox) in polls.into_iter().zip(inboxes) {
@@ -113,7 +116,13 @@ impl PageServer {
     /// Serves a connection that somebody else accepted. None of its bytes may have been read.
     pub fn adopt(&self, socket: TcpStream) {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.inboxes.len();
-        self.inboxes[next].send(ThreadMessage::Serve(socket));
+        if let Some(unsent) = self.inboxes[next].send(ThreadMessage::Serve(socket)) {
+            ServerCounters::add(&self.counters.connections_refused, 1);
+            if let Ok(address) = unsent.peer_addr() {
+                let party = FaultParty::Address(address.ip());
+                self.sessions.report(party, PageFault::NoRoom);
+            }
+        }
     }
 
     /// Ends the connections of a session that is over.

@@ -111,7 +111,7 @@ impl TestBorrower {
             tenant,
             pool,
             now: Clock::start().now(),
-            courier: Some(Courier::start(&store, &routes).expect("it starts")),
+            courier: Some(Courier::start(&store, &routes, ledger.faults()).expect("it starts")),
             fetcher: fetcher(&routes, &ledger, 4 * PATIENT),
             routes,
             ledger,

@@ -8,6 +8,7 @@ use sublet_lend::wire::{Answer, ConnectionClass, HELLO_BYTES, PageSet};
 use super::lender::TestLender;
 use super::raw_connection::{RawConnection, connect, hello, is_closed, ranges};
 use super::{LENDER_INCARNATION, content_of, page_of};
+use crate::peers::page_faults::{FaultParty, PageFault};
 use crate::peers::page_server::ServingRate;
 use crate::wait_until::wait_until;
 
@@ -117,6 +118,20 @@ fn strangers_and_replays_are_not_let_in() {
         "a replay"
     );
     assert_eq!(lender.server.figures().connections_refused, 5);
+    let address = kept.socket.peer_addr().expect("connected").ip();
+    let faults: Vec<_> = lender
+        .sessions
+        .faults
+        .take()
+        .into_iter()
+        .map(|it| (it.party, it.fault, it.count))
+        .collect();
+    let party = Some(FaultParty::Address(address));
+    let expected = [
+        (party, PageFault::BadHello, 2),
+        (party, PageFault::NotAdmitted, 3),
+    ];
+    assert_eq!(faults, expected);
     assert_eq!(lender.sessions.open(), 1);
     drop(kept);
     wait_until("it is closed", || lender.sessions.open() == 0);

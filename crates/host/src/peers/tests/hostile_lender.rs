@@ -1,5 +1,6 @@
 //! A lender that lies, hangs or goes costs misses, never a wrong page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sublet_lend::guard::{GuardChange, GuardState};
@@ -8,6 +9,7 @@ use sublet_lend::ids::{LeaseId, PeerId, SessionId};
 use super::SESSION;
 use super::borrower::{Got, LEASE, PATIENT, TestBorrower, fetcher, session};
 use super::fake_lender::{FakeLender, Lie};
+use crate::peers::page_faults::{CountedFaults, FaultParty, PageFault};
 use crate::peers::page_fetcher::{FetchNews, FetchOutcome, GoneCause};
 use crate::wait_until::wait_until;
 
@@ -174,6 +176,58 @@ fn connections_that_break_are_opened_anew() {
         let put = batch.iter().map(|(index, _)| Got::Fetched((*index).into()));
         assert_eq!(got, put.collect::<Vec<_>>(), "after {lie:?}");
     }
+}
+
+/// What a lender does wrong is reported, and one that breaks the protocol again and again is a liar.
+#[test]
+fn a_lender_that_breaks_the_protocol_again_and_again_is_a_liar() {
+    let (lender, mut borrower) = pair();
+    let away = borrower.away();
+    let tickets = [away[0].1];
+    let faults = Arc::clone(borrower.ledger.faults());
+    let counted = |fault, count| CountedFaults {
+        party: Some(FaultParty::Peer(PeerId(0))),
+        fault,
+        count,
+    };
+    lender.lie(Lie::Refuses);
+    let refused = Got::Gone(GoneCause::Refused);
+    assert_eq!(borrower.fetch(&away[1..9]), [refused; 8]);
+    assert_eq!(faults.take(), [counted(PageFault::ReadRefused, 1)]);
+    lender.lie(Lie::Replayed);
+    for round in 1..4 {
+        wait_until("the next connection breaks", || {
+            let mut is_broken = false;
+            borrower.fetcher.fetch(&tickets, |_, outcome| {
+                is_broken = outcome == FetchOutcome::Gone(GoneCause::BrokenProtocol);
+            });
+            is_broken
+        });
+        assert_eq!(faults.take(), [counted(PageFault::BrokenProtocol, 1)]);
+        let reported: &[_] = match round {
+            3 => &[FetchNews::Forger { lender: PeerId(0) }],
+            _ => &[],
+        };
+        assert_eq!(borrower.ledger.take_news(), reported, "round {round}");
+    }
+}
+
+/// The courier reports a lender that breaks the protocol of writes.
+#[test]
+fn a_lender_that_breaks_the_protocol_of_writes_is_reported() {
+    let lender = FakeLender::start();
+    lender.lie(Lie::Replayed);
+    let borrower = TestBorrower::new(lender.address, LeaseId(1), BLOCKS);
+    let faults = Arc::clone(borrower.ledger.faults());
+    for index in 0..4096 {
+        borrower.put(index, index.into());
+        borrower.evict_ahead();
+    }
+    let broken = (Some(FaultParty::Peer(PeerId(0))), PageFault::BrokenProtocol);
+    wait_until("it is reported", || {
+        let faults = faults.take();
+        faults.iter().any(|it| (it.party, it.fault) == broken)
+    });
 }
 
 /// A lender that is away, or that lets no further connection in, was asked nothing. Its pages stay where they are.

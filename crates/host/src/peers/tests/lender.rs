@@ -13,6 +13,7 @@ use sublet_store::{Store, Worker};
 use sublet_types::{Bytes, LentBlock};
 
 use super::*;
+use crate::peers::page_faults::{FaultParty, PageFault, PageFaults};
 use crate::peers::page_server::{
     AdmitConnections, AdmittedConnection, ConnectionRefused, CpuShare, FindLentBlocks, PageServer,
     PageServerSettings, ServingRate,
@@ -27,6 +28,7 @@ fn admission_of(session: SessionId) -> (SessionId, SessionAdmission) {
 pub(in crate::peers) struct OneSession {
     current: Mutex<(SessionId, SessionAdmission)>,
     pub(super) loans: Mutex<LoanTable>,
+    pub(super) faults: PageFaults,
 }
 
 impl OneSession {
@@ -36,6 +38,7 @@ impl OneSession {
         Arc::new(OneSession {
             current: Mutex::new(admission_of(SESSION)),
             loans: Mutex::new(loans),
+            faults: PageFaults::default(),
         })
     }
 
@@ -91,6 +94,10 @@ impl AdmitConnections for OneSession {
         if *session == of {
             admission.release();
         }
+    }
+
+    fn report(&self, party: FaultParty, fault: PageFault) {
+        self.faults.report(party, fault);
     }
 }
 

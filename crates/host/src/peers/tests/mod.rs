@@ -104,7 +104,7 @@ pub(crate) fn borrow_of(
         tickets: TicketCheck::new(Arc::clone(store)),
     };
     far.routes().set(LeaseSlot(0), route);
-    let courier = Courier::start(store, far.routes()).expect("it starts");
+    let courier = Courier::start(store, far.routes(), far.ledger().faults()).expect("it starts");
     (far, courier)
 }
 

@@ -94,7 +94,7 @@ impl BorrowerStore {
             clock: Clock::start(),
             tenant,
             pool,
-            courier: Courier::start(&store, far.routes())?,
+            courier: Courier::start(&store, far.routes(), far.ledger().faults())?,
             far,
         })
     }

@@ -100,6 +100,10 @@ impl AdmitConnections for BenchSession {
     fn release(&self, _: SessionId) {
         self.admission.lock().release();
     }
+
+    fn report(&self, party: FaultParty, fault: PageFault) {
+        tracing::warn!(?party, %fault, "a fault of a borrower");
+    }
 }
 
 impl FindLentBlocks for BenchSession {

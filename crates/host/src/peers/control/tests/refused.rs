@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use sublet_lend::ids::PeerId;
 use sublet_lend::node::{LinkState, ShutCause};
 use sublet_tls::peer::{DefaultTimeProvider, PeerCredentials};
 
 use super::super::{PeerNotice, RefusedParty};
 use super::authority::{HOST_NAME, TestAuthority, fingerprint};
 use super::cluster::{BoundNode, TestNode, TestTime, connected, member};
+use crate::peers::page_faults::{FaultParty, PageFault};
 
 /// How often a cause was logged.
 fn logged(node: &TestNode, cause: &str) -> usize {
@@ -177,4 +179,36 @@ fn a_peer_that_sends_no_lines_is_shut_out() {
     let mut said = String::new();
     let _ = stream.read_to_string(&mut said);
     assert!(said.contains("\"bye\""), "{said}");
+}
+
+/// What threads report of page connections is counted each time, and logged once a party and fault.
+#[test]
+fn faults_on_page_connections_are_counted_and_logged_once() {
+    let (time, authority) = (TestTime::start(), TestAuthority::new());
+    let b = BoundNode::new("b");
+    let b = b.start(
+        time.0,
+        authority.settings("blue", "b"),
+        vec![member("a", 1)],
+    );
+    let far = &b.plane.tables().far;
+    let fault = PageFault::BrokenProtocol;
+    for counted in [2, 4] {
+        for _ in 0..2 {
+            far.ledger()
+                .faults()
+                .report(FaultParty::Peer(PeerId(0)), fault);
+        }
+        time.wait("counted", || refused(&b, fault.label()) == counted);
+    }
+    let refusals = b.plane.tables().refusals();
+    let party = RefusedParty::Member("a".parse().expect("a name"));
+    let parties: Vec<_> = refusals.parties().collect();
+    assert!(parties.contains(&(&party, fault.label(), 4)), "{parties:?}");
+    let notices = b.notices.lock();
+    let is_it = |notice: &&PeerNotice| match notice {
+        PeerNotice::PageFault { party: of, .. } => *of == party,
+        _ => false,
+    };
+    assert_eq!(notices.iter().filter(is_it).count(), 1);
 }
