@@ -1,7 +1,7 @@
 //! What peers do wrong on connections that carry pages. Whoever serves such a connection reports it, and the control
 //! thread counts it as a refusal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use parking_lot::Mutex;
@@ -9,6 +9,9 @@ use sublet_lend::ids::PeerId;
 
 /// The most pairs of a party and a fault that wait to be counted. Further ones are counted by their fault alone.
 const PARTIES_MAX: usize = 256;
+
+/// Forged pages and broken protocols in a row after which a lender is reported as a liar.
+pub(super) const LIES_IN_A_ROW_MAX: u64 = 3;
 
 /// What is wrong with a connection that carries pages, or with an answer that came on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
@@ -79,23 +82,37 @@ pub struct CountedFaults {
     pub count: u64,
 }
 
-/// Faults that wait to be counted as refusals. None is lost.
+/// Faults that wait to be counted as refusals, and lenders to be distrusted. None is lost.
 #[derive(Debug, Default)]
-pub struct PageFaults(Mutex<BTreeMap<(Option<FaultParty>, PageFault), u64>>);
+pub struct PageFaults {
+    counts: Mutex<BTreeMap<(Option<FaultParty>, PageFault), u64>>,
+    /// There are no more than members.
+    liars: Mutex<BTreeSet<PeerId>>,
+}
 
 impl PageFaults {
     /// Reports a fault. Any thread may, and none waits.
     pub(super) fn report(&self, party: FaultParty, fault: PageFault) {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.counts.lock();
         let known = (Some(party), fault);
         let has_room = waiting.len() < PARTIES_MAX || waiting.contains_key(&known);
         let key = if has_room { known } else { (None, fault) };
         *waiting.entry(key).or_default() += 1;
     }
 
+    /// Reports a lender that lied [`LIES_IN_A_ROW_MAX`] times in a row, or more.
+    pub(super) fn report_liar(&self, lender: PeerId) {
+        self.liars.lock().insert(lender);
+    }
+
+    /// The lenders that were reported as liars since the last call.
+    pub(super) fn take_liars(&self) -> BTreeSet<PeerId> {
+        std::mem::take(&mut *self.liars.lock())
+    }
+
     /// The faults since the last call.
     pub(super) fn take(&self) -> Vec<CountedFaults> {
-        let waiting = std::mem::take(&mut *self.0.lock());
+        let waiting = std::mem::take(&mut *self.counts.lock());
         let counted = waiting.into_iter();
         counted
             .map(|((party, fault), count)| CountedFaults {

@@ -101,7 +101,7 @@ whys! {
     Garbled "garbled" "it sent what is no line of the protocol";
     WrongGrant "wrong-grant" "it granted what nobody asked for, or the same twice";
     Flood "flood" "it sent too many lines or bytes";
-    Forged "forged" "it gave several pages in a row that are not those it was given";
+    Forged "forged" "several times in a row it gave other pages than it was given, or broke the protocol";
     SaidBye "said-bye" "it said that this host misbehaved";
     InFull "in-full" "all that was asked for";
     Spare "spare" "the lender has no more to spare";

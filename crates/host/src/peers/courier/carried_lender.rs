@@ -12,7 +12,7 @@ use super::write_message::BATCH_PAGES_MAX;
 use crate::peers::lease_routes::LeaseRoute;
 use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::RECONNECT_PAUSE;
-use crate::peers::page_faults::PageFault;
+use crate::peers::page_faults::{LIES_IN_A_ROW_MAX, PageFault};
 
 /// A session with a lender, whose leases are carried to.
 pub(super) struct CarriedLender {
@@ -20,8 +20,29 @@ pub(super) struct CarriedLender {
     pub(super) leases: Vec<(LeaseSlot, LeaseRoute)>,
     pub(super) connection: Option<WriteConnection>,
     connects_at: Instant,
+    breaks: ProtocolBreaks,
     /// The lease whose turn it is.
     next: usize,
+}
+
+/// How often a lender broke the protocol since it last took a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProtocolBreaks {
+    in_a_row: u64,
+    /// The pages that it had taken at the last break.
+    pages_taken: u64,
+}
+
+impl ProtocolBreaks {
+    /// Counts one more. Returns whether there were so many in a row that others must hear it.
+    fn count(&mut self, pages_taken: u64) -> bool {
+        if self.pages_taken != pages_taken {
+            self.in_a_row = 0;
+        }
+        self.pages_taken = pages_taken;
+        self.in_a_row += 1;
+        self.in_a_row >= LIES_IN_A_ROW_MAX
+    }
 }
 
 impl CarriedLender {
@@ -32,6 +53,7 @@ impl CarriedLender {
             leases: Vec::new(),
             connection: None,
             connects_at: now,
+            breaks: ProtocolBreaks::default(),
             next: 0,
         }
     }
@@ -102,7 +124,12 @@ impl CarriedLender {
         match end {
             // The network or the lender closed it. The control connection tells whether the lender is there.
             WriteConnectionEnd::Socket(_) => {}
-            WriteConnectionEnd::Wire(_) => counters.report(lender, PageFault::BrokenProtocol),
+            WriteConnectionEnd::Wire(_) => {
+                counters.report(lender, PageFault::BrokenProtocol);
+                if self.breaks.count(counters.of(lender).figures().pages_taken) {
+                    counters.report_liar(lender);
+                }
+            }
             WriteConnectionEnd::Silent => counters.report(lender, PageFault::Silent),
         }
         let address = self.session.address();

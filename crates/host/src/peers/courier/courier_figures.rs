@@ -58,6 +58,11 @@ impl CourierCounters {
         self.faults.report(FaultParty::Peer(lender), fault);
     }
 
+    /// Reports a lender that broke the protocol again and again.
+    pub(super) fn report_liar(&self, lender: PeerId) {
+        self.faults.report_liar(lender);
+    }
+
     /// Those of one lender. No node has more peers than there are counters.
     pub(super) fn of(&self, lender: PeerId) -> &CarriedCounters {
         &self.lenders[usize::from(lender.0) % PEERS_MAX]

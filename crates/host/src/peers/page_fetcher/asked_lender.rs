@@ -63,7 +63,7 @@ impl AskedLender {
     /// Counts what became of a page. A lender that lies again and again is reported.
     pub(super) fn count(&self, ledger: &FetchLedger, outcome: FetchOutcome<'_>) {
         if self.tally.count(outcome) {
-            ledger.report_forger(self.session.lender());
+            ledger.faults().report_liar(self.session.lender());
         }
     }
 
@@ -71,7 +71,7 @@ impl AskedLender {
     pub(super) fn broke_protocol(&self, ledger: &FetchLedger) {
         self.report(ledger, PageFault::BrokenProtocol);
         if self.tally.count_lie() {
-            ledger.report_forger(self.session.lender());
+            ledger.faults().report_liar(self.session.lender());
         }
     }
 

@@ -1,6 +1,6 @@
 //! What all fetchers of a host have done, and what of it others must hear.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,13 +11,10 @@ use sublet_lend::guard::{GuardChange, GuardState, LenderGuard};
 use sublet_lend::ids::PeerId;
 
 use super::fetch_outcome::{FetchOutcome, GoneCause};
-use crate::peers::page_faults::PageFaults;
+use crate::peers::page_faults::{LIES_IN_A_ROW_MAX, PageFaults};
 
 /// The most pieces of news that wait to be taken. Later ones are dropped.
 const NEWS_MAX: usize = 256;
-
-/// Forged pages and broken protocols in a row after which a lender is reported as a liar.
-const LIES_IN_A_ROW_MAX: u64 = 3;
 
 /// What fetchers have done, lender by lender and backing by backing.
 #[derive(Debug, Default)]
@@ -26,8 +23,6 @@ pub struct FetchLedger {
     /// What fetchers did that are no more.
     past: Mutex<BTreeMap<PeerId, FetchFigures>>,
     news: Mutex<Vec<FetchNews>>,
-    /// Lenders that were found to lie since the news was taken. There are no more than members.
-    forgers: Mutex<BTreeSet<PeerId>>,
     /// What peers do wrong on page connections, those of lenders and those of borrowers.
     faults: Arc<PageFaults>,
 }
@@ -128,18 +123,9 @@ impl FetchLedger {
     /// What happened since the last call.
     pub fn take_news(&self) -> Vec<FetchNews> {
         let mut news = std::mem::take(&mut *self.news.lock());
-        let forgers = std::mem::take(&mut *self.forgers.lock());
-        news.extend(
-            forgers
-                .into_iter()
-                .map(|lender| FetchNews::Forger { lender }),
-        );
+        let liars = self.faults.take_liars().into_iter();
+        news.extend(liars.map(|lender| FetchNews::Forger { lender }));
         news
-    }
-
-    /// Reports a lender that lies. However much news waits, this is never dropped.
-    pub(super) fn report_forger(&self, lender: PeerId) {
-        self.forgers.lock().insert(lender);
     }
 
     /// Where all threads that serve page connections report what peers do wrong.
@@ -273,8 +259,8 @@ mod tests {
         let forged = FetchOutcome::Gone(GoneCause::Forged);
         let is_liar: Vec<_> = (0..5).map(|_| tally.count(forged)).collect();
         assert_eq!(is_liar, [false, false, true, true, true]);
-        ledger.report_forger(lender);
-        ledger.report_forger(lender);
+        ledger.faults().report_liar(lender);
+        ledger.faults().report_liar(lender);
         let news = ledger.take_news();
         assert_eq!(news.len(), NEWS_MAX + 1);
         assert_eq!(news.last(), Some(&FetchNews::Forger { lender }));

@@ -212,7 +212,7 @@ fn a_lender_that_breaks_the_protocol_again_and_again_is_a_liar() {
     }
 }
 
-/// The courier reports a lender that breaks the protocol of writes.
+/// The courier reports a lender that breaks the protocol of writes. Again and again, it is a liar.
 #[test]
 fn a_lender_that_breaks_the_protocol_of_writes_is_reported() {
     let lender = FakeLender::start();
@@ -227,6 +227,13 @@ fn a_lender_that_breaks_the_protocol_of_writes_is_reported() {
     wait_until("it is reported", || {
         let faults = faults.take();
         faults.iter().any(|it| (it.party, it.fault) == broken)
+    });
+    let mut puts = 4096..;
+    wait_until("it is a liar", || {
+        let index = puts.next().expect("without end");
+        borrower.put(index, index.into());
+        borrower.evict_ahead();
+        borrower.ledger.take_news() == [FetchNews::Forger { lender: PeerId(0) }]
     });
 }
 
