@@ -18,14 +18,14 @@ const PLACES_MAX: usize = 1 << 16;
 pub struct LostWrites(Mutex<LostPlaces>);
 
 /// A block's index and the place in the block.
-type Place = (u32, u16);
+type PlaceInLease = (u32, u16);
 
 #[derive(Debug, Default)]
 struct LostPlaces {
     /// Each place with the number of its loss.
-    by_place: BTreeMap<Place, u64>,
+    by_place: BTreeMap<PlaceInLease, u64>,
     /// The same, by the numbers. They ascend with time.
-    by_age: BTreeMap<u64, Place>,
+    by_age: BTreeMap<u64, PlaceInLease>,
     next: u64,
 }
 
