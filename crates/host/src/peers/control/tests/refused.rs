@@ -193,7 +193,7 @@ fn faults_on_page_connections_are_counted_and_logged_once() {
     );
     let far = &b.plane.tables().far;
     let fault = PageFault::BrokenProtocol;
-    for counted in [2, 4] {
+    for counted in [2, 4, 6] {
         for _ in 0..2 {
             far.ledger()
                 .faults()
@@ -204,7 +204,7 @@ fn faults_on_page_connections_are_counted_and_logged_once() {
     let refusals = b.plane.tables().refusals();
     let party = RefusedParty::Member("a".parse().expect("a name"));
     let parties: Vec<_> = refusals.parties().collect();
-    assert!(parties.contains(&(&party, fault.label(), 4)), "{parties:?}");
+    assert!(parties.contains(&(&party, fault.label(), 6)), "{parties:?}");
     let notices = b.notices.lock();
     let is_it = |notice: &&PeerNotice| match notice {
         PeerNotice::PageFault { party: of, .. } => *of == party,
