@@ -221,12 +221,13 @@ mod tests {
     #[test]
     fn a_lease_that_nobody_saw_has_ended_all_the_same() {
         let routes = LeaseRoutes::default();
+        let tickets = TicketCheck::new(store(Bytes::mib(12), 0));
         assert!(routes.ended().is_empty());
-        routes.set(LeaseSlot(3), route(1, 7));
+        routes.set(LeaseSlot(3), route(&tickets, 1, 7));
         assert!(routes.ended().is_empty());
         routes.remove(LeaseSlot(3));
         assert_eq!(routes.ended(), [(LeaseSlot(3), PeerId(1))]);
-        routes.set(LeaseSlot(3), route(2, 8));
+        routes.set(LeaseSlot(3), route(&tickets, 2, 8));
         assert!(routes.ended().is_empty());
     }
 

@@ -183,7 +183,8 @@ fn pages_of_a_lease_that_the_courier_never_saw_are_lost() {
     let store = borrower.worker.store();
     store.end_lease(LEASE);
     borrower.routes.remove(LEASE);
-    borrower.courier = Some(Courier::start(store, &borrower.routes).expect("it starts"));
+    let courier = Courier::start(store, &borrower.routes, borrower.ledger.faults());
+    borrower.courier = Some(courier.expect("it starts"));
     wait_until("the outbox is empty", || borrower.outbound() == 0);
 }
 
