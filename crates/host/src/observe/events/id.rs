@@ -185,7 +185,7 @@ events! {
     PeerLeaving "peer.leaving" Info "a peer leaves" [Leaving]
         "A member asks for what it has lent and returns what it has borrowed, because it is about to end."
         "Nothing.";
-    PeerRefused "peer.refused" Warn "a host was refused" [NoCertificate UnknownAuthority Expired NotValidYet WrongPurpose NoNodeName OtherCluster OtherNode Denied BadCertificate OldTls RefusedByPeer Protocol Stranger Garbled]
+    PeerRefused "peer.refused" Warn "a host was refused" [NoCertificate UnknownAuthority Expired NotValidYet WrongPurpose NoNodeName OtherCluster OtherNode Denied BadCertificate OldTls RefusedByPeer Protocol Stranger Garbled NoHello Flood Silent]
         "A host called or was called, and one of both refused the other. It is told once for each host and reason. `/metrics` counts every refusal: `sublet_lending_refused` by cause, and `sublet_lending_strangers`."
         "What the event says. `stranger`: name the host in `peers.members`. `refused-by-peer`: see the log there.";
     PeerIncompatible "peer.incompatible" Warn "two hosts have no common version and do not lend to each other" [NoCommonVersion]
@@ -197,10 +197,10 @@ events! {
     PeerDenied "peer.denied" Warn "a peer is denied, and its leases end" [Denied]
         "The certificate of a connected member was put on the list `peers.deny`."
         "Nothing: this is what the list is for.";
-    LendGranted "lend.granted" Info "a peer borrows memory of this host" [InFull Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Other]
+    LendGranted "lend.granted" Info "a peer borrows memory of this host" [InFull Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Turn Other]
         "This host lent memory. Any other reason than `in-full` says why it is less than the peer asked for."
         "Nothing. The host takes it back when it needs it. `sublet lend drain` ends lending.";
-    LendRefused "lend.refused" Info "a peer asked for memory, and got none" [Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Other]
+    LendRefused "lend.refused" Info "a peer asked for memory, and got none" [Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Turn Other]
         "This host lent nothing to a peer that asked. It is told once until the reason changes."
         "Nothing. `spare`: the host has nothing idle. Raise `lend.max` or `lend.max_each` if one of them is the reason.";
     LendNoticed "lend.noticed" Info "a peer was asked for memory back" [Host Wants Draining ByHand Leaving]
@@ -224,10 +224,10 @@ events! {
     LendParted "lend.parted" Info "this host parted from its peers" [Stop]
         "The daemon ends, and has said goodbye to all its peers."
         "Nothing.";
-    BorrowGranted "borrow.granted" Info "this host borrows memory of a peer" [InFull Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Other]
+    BorrowGranted "borrow.granted" Info "this host borrows memory of a peer" [InFull Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Turn Other]
         "A peer lent memory to this host. Any other reason than `in-full` says why it is less than the host asked for."
         "Nothing.";
-    BorrowRefused "borrow.refused" Info "a peer lends this host nothing" [Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Other]
+    BorrowRefused "borrow.refused" Info "a peer lends this host nothing" [Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Turn Other]
         "This host asked a peer for memory and got none. It is told once until the reason changes."
         "Nothing. The reason is the peer's: see `lend.max`, `lend.max_each` and `lend.to` there.";
     BorrowNoticed "borrow.noticed" Info "a peer asks for its memory back" [Recalled]
