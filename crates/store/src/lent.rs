@@ -42,7 +42,7 @@ impl LentBlocks {
 
     /// The number of blocks that are lent.
     pub(crate) fn len(&self) -> u32 {
-        self.list.len()
+        self.arena.lent()
     }
 
     fn pages_per_block(&self) -> u32 {
@@ -62,8 +62,8 @@ impl LentBlocks {
         };
         let words = self.pages_per_block().div_ceil(WORD) as usize;
         *self.written(block).lock() = vec![0; words].into();
-        self.list.add(arena, block);
         arena.record_lent();
+        self.list.add(arena, block);
         Some(self.handle(block))
     }
 

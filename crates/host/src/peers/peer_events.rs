@@ -189,6 +189,7 @@ mod tests {
     use sublet_tls::peer::{NodeIdentity, PeerRefusal};
 
     use super::*;
+    use crate::peers::page_faults::PageFault;
 
     fn name() -> NodeName {
         "b".parse().expect("a name")
@@ -327,6 +328,89 @@ mod tests {
         let theirs = told_change(LendingChange::Incompatible { ours, theirs: two });
         let versions = "this host speaks version 1, and the peer speaks versions 2 to 3";
         assert!(theirs.said.ends_with(versions), "{}", theirs.said);
+    }
+
+    /// All values of an enumeration. A new one that is not named here does not compile.
+    macro_rules! all {
+        ($kind:ident: $($value:ident)+) => {{
+            let _each_is_named = |value: $kind| match value {
+                $($kind::$value => {})+
+            };
+            [$($kind::$value),+]
+        }};
+    }
+
+    /// A post panics, in tests, if its event has no such reason.
+    #[test]
+    fn each_reason_is_one_of_its_event() {
+        let (lease, blocks) = (LeaseId(7), 3);
+        let mut changes = Vec::new();
+        for limit in all!(GrantLimit: Spare Max MaxEach NotNamed Wants Draining Recalling Leases Busy Turn Other)
+        {
+            let (refused, some) = (limit, Some(limit));
+            changes.extend([
+                LendingChange::Granted {
+                    lease,
+                    blocks,
+                    limit: some,
+                },
+                LendingChange::Borrowed {
+                    lease,
+                    blocks,
+                    limit: some,
+                },
+                LendingChange::Refused { limit: refused },
+                LendingChange::BorrowRefused { limit: refused },
+            ]);
+        }
+        let losses = all!(LinkLoss: Ended Silent NoHello Replaced Bye SendsFull);
+        changes.extend(losses.map(|reason| LendingChange::Lost { reason }));
+        let causes = all!(ShutCause: Cluster Name Garbled Protocol Grant Flood Distrust SaidBye);
+        changes.extend(causes.map(|cause| LendingChange::Shut { cause }));
+        let recalls = all!(RecallReason: Host Wanted Drain Operator Leaving NoticeOver);
+        changes.extend(recalls.map(|reason| LendingChange::Recalled {
+            lease,
+            blocks,
+            reason,
+        }));
+        // A notice that is over was given before.
+        let noticed = recalls
+            .into_iter()
+            .filter(|why| *why != RecallReason::NoticeOver);
+        changes.extend(noticed.map(|reason| LendingChange::RecallAsked { blocks, reason }));
+        let ends = all!(LoanEnd: Returned Recalled Unclaimed Away OtherIncarnation Bye Shut);
+        changes.extend(ends.map(|reason| LendingChange::LoanEnded {
+            lease,
+            blocks,
+            reason,
+        }));
+        let by_lender = all!(LeaseEnd: Returned Recalled Unknown Other).map(BorrowEnd::Lender);
+        let others = [
+            BorrowEnd::Away,
+            BorrowEnd::OtherIncarnation,
+            BorrowEnd::Bye,
+            BorrowEnd::Shut,
+        ];
+        let ends = by_lender.into_iter().chain(others);
+        changes.extend(ends.map(|reason| LendingChange::BorrowEnded { lease, reason }));
+        let returns = all!(ReturnReason: Recalled Unread NoRoom Leaving);
+        changes.extend(returns.map(|reason| LendingChange::Returned {
+            lease,
+            blocks,
+            reason,
+        }));
+        for change in changes {
+            told_change(change);
+        }
+        let party = RefusedParty::Member(name());
+        for fault in
+            all!(PageFault: BadHello NotAdmitted NoHello NoRoom BrokenProtocol ReadRefused Silent)
+        {
+            told(PeerNotice::PageFault {
+                party: party.clone(),
+                fault,
+            });
+        }
     }
 
     #[test]

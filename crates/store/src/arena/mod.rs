@@ -223,7 +223,12 @@ impl Arena {
 
     /// Returns whether blocks may be had before anything is evicted: the arena may grow, or other hosts have some.
     pub(crate) fn may_spare(&self) -> bool {
-        self.may_grow() || self.lent.load(Ordering::Relaxed) > 0
+        self.may_grow() || self.lent() > 0
+    }
+
+    /// Blocks that other hosts have. One that is being lent or taken back counts.
+    pub(crate) fn lent(&self) -> u32 {
+        self.lent.load(Ordering::Relaxed)
     }
 
     /// Records that another host has a block.
