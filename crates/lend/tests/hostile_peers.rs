@@ -268,6 +268,18 @@ fn who_breaks_the_protocol_is_shut_out_and_its_blocks_come_home() {
     assert_eq!(bench.shut_cause(), Some(ShutCause::Protocol));
 }
 
+/// What knocks while it is shut out is counted, too.
+#[test]
+fn connections_of_a_peer_that_is_shut_out_are_counted() {
+    let mut bench = Bench::up();
+    bench.tell(LendingInput::Garbled { connection: WIRE });
+    for n in 0..5 {
+        bench.connect(100 + n);
+    }
+    assert_eq!(bench.shut_cause(), Some(ShutCause::Garbled));
+    assert_eq!(bench.node.status().peers[0].counters.turned_away, 5);
+}
+
 #[test]
 fn a_flood_is_shut_out_and_unknown_kinds_are_counted() {
     let mut bench = Bench::up();

@@ -210,6 +210,9 @@ pub struct PeerCounters {
     pub sessions: u64,
     /// How often it was shut out.
     pub shuts: u64,
+    /// Connections of it that were turned away because it was shut out or denied, or because the host had left.
+    #[serde(default)]
+    pub turned_away: u64,
 }
 
 /// Pages that went to a peer and came of it since the start.

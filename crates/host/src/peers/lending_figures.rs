@@ -289,6 +289,7 @@ fn counters(status: &PeerStatus) -> PeerCounters {
         short_grants_by_peer: limits(&counters.refused_by_peer),
         sessions: counters.sessions,
         shuts: counters.shuts,
+        turned_away: counters.turned_away,
     }
 }
 

@@ -33,6 +33,8 @@ pub struct PeerCounters {
     pub sessions: u64,
     /// How often it was shut out.
     pub shuts: u64,
+    /// How many connections of it were turned away because it was shut out or denied, or because the node had left.
+    pub turned_away: u64,
     /// How many lines of unknown kinds it sent.
     pub lines_unknown: u64,
     /// How many messages it sent about leases that are no more. Some are normal when messages cross.

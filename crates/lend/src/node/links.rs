@@ -45,6 +45,7 @@ impl LendingNode {
             _ => self.phase == LendingPhase::Left,
         };
         if is_refused {
+            self.links[peer.slot()].counters.turned_away += 1;
             return self.actions.push(LendingAction::Close { connection });
         }
         self.lose(now, peer, LinkLoss::Replaced);

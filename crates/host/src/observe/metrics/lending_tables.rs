@@ -192,6 +192,12 @@ const PEER: &[MetricDefinition<LendPeer>] = &[
         |p| Some(p.counters.shuts as f64),
     ),
     counter(
+        "sublet_peer_turned_away",
+        None,
+        "Connections of the peer that were turned away because it was shut out or denied",
+        |p| Some(p.counters.turned_away as f64),
+    ),
+    counter(
         "sublet_peer_pages_sent",
         None,
         "Pages that the peer took of this host",

@@ -43,7 +43,7 @@ const TURN_ACCEPTS_MAX: usize = 64;
 const CONNECTIONS_MAX: usize = 1024;
 
 impl ControlThread {
-    /// Gives each socket a turn that had more than one turn takes.
+    /// Gives each socket a turn that is ready, or had more than its last turn took.
     pub(super) fn serve_due(&mut self) {
         for token in std::mem::take(&mut self.sockets.due) {
             self.socket_ready(token);
