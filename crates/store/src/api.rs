@@ -34,6 +34,16 @@ pub enum AccessPattern {
     Sequential,
 }
 
+/// Whether pages of a pool that are evicted go to lenders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageSending {
+    /// They do, if their tenant borrows.
+    #[default]
+    Allowed,
+    /// They are dropped, because the lenders are too slow for the pool.
+    Paused,
+}
+
 /// Pages of an object, one after the other, that are put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {

@@ -76,13 +76,24 @@ impl DiskThread {
         while self.at_work.get() > 0 {
             pool.run_until_stalled();
             let longest = self.engine.poll()?;
-            let far = self.far.as_ref().and_then(FarReads::poll);
+            let far = self.far.as_ref().and_then(|far| self.poll_far(far));
             let longest = longest.into_iter().chain(far).min();
             if !self.wake_tasks() && longest != Some(Duration::ZERO) && self.at_work.get() > 0 {
                 self.wait(longest)?;
             }
         }
         Ok(())
+    }
+
+    /// Moves pages from lenders, and lets evicted pages go to them as long as they are quick enough. Returns how long
+    /// nothing is to be done unless a socket is ready.
+    fn poll_far(&self, far: &FarReads) -> Option<Duration> {
+        let longest = far.poll();
+        if let Some(sending) = far.sending_change() {
+            let (worker, ..) = self.tenancy.worker_tenant_now();
+            worker.store().set_sending(self.disk.pool, sending);
+        }
+        longest
     }
 
     /// Waits until somebody wakes the thread or a lender sends something, or at most `longest`.

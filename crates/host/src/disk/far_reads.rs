@@ -1,16 +1,19 @@
 //! A disk's reads of pages that lenders have. They wait side by side, as reads of the backing do.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_util::future::poll_fn;
 use rustix::event::PollFlags;
-use sublet_store::AwayTicket;
+use sublet_store::{AwayTicket, PageSending};
 
 use super::far_fetch::FarFetch;
-use crate::peers::page_fetcher::{FETCHES_MAX, FetchId, FetchOutcome, PageFetcher};
+use crate::peers::page_fetcher::{
+    FETCHES_MAX, FetchId, FetchOutcome, PageFetcher, SocketReadiness,
+};
 
 /// What a read of the backing is expected to take, until some were measured.
 pub(super) const MISS_EXPECTED: Duration = Duration::from_millis(1);
@@ -18,6 +21,8 @@ pub(super) const MISS_EXPECTED: Duration = Duration::from_millis(1);
 /// The reads of a disk's thread from lenders.
 pub(super) struct FarReads {
     fetcher: RefCell<PageFetcher>,
+    sockets: Cell<SocketReadiness>,
+    sending: Cell<PageSending>,
     waiting: RefCell<Vec<(FetchId, Waker)>>,
     /// Tasks that begin when others have their pages.
     queued: RefCell<Vec<Waker>>,
@@ -30,6 +35,8 @@ impl FarReads {
     pub(super) fn new(fetcher: PageFetcher) -> FarReads {
         FarReads {
             fetcher: RefCell::new(fetcher),
+            sockets: Cell::new(SocketReadiness::Unknown),
+            sending: Cell::default(),
             waiting: RefCell::new(Vec::with_capacity(FETCHES_MAX)),
             queued: RefCell::default(),
             spare: RefCell::default(),
@@ -72,7 +79,7 @@ impl FarReads {
     /// unless a socket is ready. That is zero if a task was woken.
     pub(super) fn poll(&self) -> Option<Duration> {
         let mut fetcher = self.fetcher.borrow_mut();
-        let next = fetcher.poll();
+        let next = fetcher.poll(self.sockets.replace(SocketReadiness::Unknown));
         let mut waiting = self.waiting.borrow_mut();
         let before = waiting.len();
         waiting.retain(|(batch, waker)| {
@@ -88,11 +95,22 @@ impl FarReads {
         }
     }
 
-    /// Calls `wait` with the sockets of the lenders and what to wait for at each.
-    pub(super) fn with_sockets<R>(
+    /// Returns whether pages may be sent to lenders, if that has changed since the last call.
+    pub(super) fn sending_change(&self) -> Option<PageSending> {
+        let now = self.fetcher.borrow().sending(Instant::now());
+        (self.sending.replace(now) != now).then_some(now)
+    }
+
+    /// Calls `wait` with the sockets of the lenders and what to wait for at each. It returns whether one is ready.
+    pub(super) fn with_sockets(
         &self,
-        wait: impl FnOnce(&mut dyn Iterator<Item = (BorrowedFd<'_>, PollFlags)>) -> R,
-    ) -> R {
-        wait(&mut self.fetcher.borrow().sockets())
+        wait: impl FnOnce(&mut dyn Iterator<Item = (BorrowedFd<'_>, PollFlags)>) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        let is_ready = wait(&mut self.fetcher.borrow().sockets())?;
+        self.sockets.set(match is_ready {
+            true => SocketReadiness::Ready,
+            false => SocketReadiness::NotReady,
+        });
+        Ok(())
     }
 }

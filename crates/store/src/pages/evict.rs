@@ -8,7 +8,7 @@ use sublet_types::{PageIndex, Second, WindowEviction};
 use super::PageStore;
 use super::directory::Whereabouts;
 use super::shard::Shard;
-use crate::api::{AccessPattern, SampledUse};
+use crate::api::{AccessPattern, PageSending, SampledUse};
 use crate::arena::PageKind;
 use crate::eviction::PageRef;
 use crate::frames::FrameId;
@@ -143,7 +143,7 @@ impl ShardEviction<'_> {
     fn let_go(&mut self, frame: FrameId, key: StoredKey) -> EvictedFrame {
         let pages = self.pages;
         let object = self.object(key);
-        let is_sent = self.goes_to_a_lender(frame)
+        let is_sent = self.goes_to_a_lender(frame, key)
             && pages.send_away(self.owner, self.shard, frame, self.now);
         if !is_sent {
             self.shard.remove(&pages.frames, object, key);
@@ -162,10 +162,14 @@ impl ShardEviction<'_> {
     }
 
     /// Returns whether a page is one for a lender. One of a sequential run is not (P6): its backing gives such pages
-    /// quickly, and they would push out those that are worth it.
-    fn goes_to_a_lender(&self, frame: FrameId) -> bool {
-        let pattern = || self.pages.frames.get(frame).pattern();
-        self.pages.far.has_blocks() && pattern() == AccessPattern::Random && self.is_own(frame)
+    /// quickly, and they would push out those that are worth it. Nor is one whose pool the lenders are too slow for.
+    fn goes_to_a_lender(&self, frame: FrameId, key: StoredKey) -> bool {
+        let pages = self.pages;
+        let pattern = || pages.frames.get(frame).pattern();
+        pages.far.has_blocks()
+            && pages.pools.sending(key.pool) == PageSending::Allowed
+            && pattern() == AccessPattern::Random
+            && self.is_own(frame)
     }
 
     /// Returns whether a frame's block is still the owner's.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, RwLock};
 use sublet_types::{PoolFlags, PoolId, TenantId, WindowEviction};
 
-use crate::api::{CreatePoolError, Spill, TENANTS_MAX};
+use crate::api::{CreatePoolError, PageSending, Spill, TENANTS_MAX};
 use crate::arena::PageKind;
 use crate::frames::POOLS_MAX;
 
@@ -38,6 +38,8 @@ const SHARED: u64 = 4;
 const KEEPING: u64 = 8;
 /// A flag: the pool's windows leave whole.
 const WHOLE: u64 = 16;
+/// A flag: no page of the pool is sent to a lender.
+const UNSENT: u64 = 32;
 
 /// A pool that a handle leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,17 +143,35 @@ impl Pools {
 
     /// Sets what leaves with a page of a pool that is evicted.
     pub(crate) fn set_windows(&self, id: PoolId, windows: WindowEviction) {
+        self.set_flag(id, WHOLE, windows == WindowEviction::Whole);
+    }
+
+    /// Sets or clears a flag of a pool that is alive.
+    fn set_flag(&self, id: PoolId, flag: u64, is_set: bool) {
         let Some(place) = self.entries.get(id.slot as usize) else {
             return;
         };
-        let set = |word| match windows {
+        let set = |word| match is_set {
             _ if !is_alive(word, id) => None,
-            WindowEviction::Pages => Some(word & !WHOLE),
-            WindowEviction::Whole => Some(word | WHOLE),
+            false => Some(word & !flag),
+            true => Some(word | flag),
         };
         let _ = place
             .word
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
+    }
+
+    /// Sets whether evicted pages of a pool go to lenders.
+    pub(crate) fn set_sending(&self, id: PoolId, sending: PageSending) {
+        self.set_flag(id, UNSENT, sending == PageSending::Paused);
+    }
+
+    /// Whether evicted pages of a pool go to lenders.
+    pub(crate) fn sending(&self, base: u32) -> PageSending {
+        match self.entries[base as usize].word.load(Ordering::Relaxed) & UNSENT {
+            0 => PageSending::Allowed,
+            _ => PageSending::Paused,
+        }
     }
 
     /// What leaves with a page of a pool that is evicted.

@@ -40,6 +40,11 @@ impl Store {
         self.pages.pools.set_windows(pool, windows);
     }
 
+    /// Sets whether evicted pages of a pool go to lenders. The default is that they do.
+    pub fn set_sending(&self, pool: PoolId, sending: PageSending) {
+        self.pages.pools.set_sending(pool, sending);
+    }
+
     /// Allows only `members` to share a pool. Its pages are charged to the tenant `account`.
     pub fn allow_sharing(
         &self,

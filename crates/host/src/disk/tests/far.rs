@@ -151,6 +151,14 @@ impl FarDisk {
         }
     }
 
+    /// Pages that the disk's tenant has evicted, and writes that the lender was sent.
+    fn evictions_and_writes(&self) -> (u64, usize) {
+        let store = &self.rig.backend.store;
+        let tenant = self.rig.open.as_ref().expect("open").disk.tenant;
+        let evictions = store.page_figures(tenant).tally.evictions;
+        (evictions, self.lender.writes())
+    }
+
     fn far_hits(&self) -> u64 {
         let open = self.rig.open.as_ref().expect("open");
         open.disk.tallies.sum().far_hits
@@ -219,4 +227,27 @@ fn a_lender_that_hangs_is_left_alone() {
         let gave_up = of_lender.gone[GoneCause::Late as usize];
         gave_up > 0 && of_lender.not_asked > gave_up
     });
+}
+
+/// A lender that is too slow for a disk gets no page that the disk evicts. Its pings go on with those that it has.
+#[test]
+fn a_lender_that_is_left_alone_gets_no_pages() {
+    let mut disk = FarDisk::open(DiskKind::Disk, |_| {});
+    disk.fill();
+    disk.lender.lie(Lie::Unread);
+    let mut unsent = 0;
+    let mut before = disk.evictions_and_writes();
+    for _ in 0..ROUNDS_MAX {
+        disk.work(100, "while no read is answered");
+        let now = disk.evictions_and_writes();
+        unsent = match now.0 > before.0 && now.1 == before.1 {
+            true => unsent + 1,
+            false => 0,
+        };
+        if unsent == 5 {
+            return;
+        }
+        before = now;
+    }
+    panic!("in no 5 of {ROUNDS_MAX} rounds was nothing sent of what was evicted");
 }

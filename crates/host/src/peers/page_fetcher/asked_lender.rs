@@ -13,6 +13,9 @@ use crate::peers::lender_session::LenderSession;
 use crate::peers::outgoing_socket::RECONNECT_PAUSE;
 use crate::peers::page_faults::{FaultParty, PageFault};
 
+/// A guard that is shut gets no ping for so long if there are too few pages at the lender that somebody reads.
+const UNPINGED_MAX: Duration = Duration::from_secs(1);
+
 /// A lender that a thread fetches pages from.
 pub(super) struct AskedLender {
     pub(super) session: Arc<LenderSession>,
@@ -104,6 +107,13 @@ impl AskedLender {
             purpose: ReadPurpose::Fetch,
             time_limit: self.guard.time_limit(),
         })
+    }
+
+    /// Returns whether it is worth while to send it pages. While the guard is shut, that is so only if no read has pinged
+    /// the lender for a while: a ping needs a page that the lender has.
+    pub(super) fn is_worth_sending(&self, now: Instant) -> bool {
+        let is_unpinged = || self.probed_at.is_none_or(|at| now > at + UNPINGED_MAX);
+        self.guard.state() == GuardState::Open || is_unpinged()
     }
 
     fn is_ping_due(&self, now: Instant) -> bool {
@@ -221,6 +231,19 @@ mod tests {
             );
             assert_eq!(asking.read_for(600, ReadEnd::Never), [Shut], "{policy:?}");
         }
+    }
+
+    #[test]
+    fn a_lender_that_is_left_alone_is_sent_pages_only_if_nothing_pings_it() {
+        let mut asking = Asking::new(GuardPolicy::Relative);
+        let is_worth =
+            |asking: &Asking, after: Duration| asking.lender.is_worth_sending(asking.now + after);
+        assert!(is_worth(&asking, Duration::ZERO));
+        asking.read_for(30, SLOW);
+        assert!(!is_worth(&asking, Duration::ZERO));
+        assert!(is_worth(&asking, UNPINGED_MAX * 2), "nobody reads");
+        asking.read_for(30, QUICK);
+        assert!(is_worth(&asking, Duration::ZERO));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use sublet_lend::guard::{GuardPolicy, LenderGuard};
 use sublet_lend::wire::READS_IN_FLIGHT_MAX;
 use sublet_pace::{AdaptivePoller, PollMode, PollOutcome};
-use sublet_store::{AwayTicket, LeaseSlot};
+use sublet_store::{AwayTicket, LeaseSlot, PageSending};
 
 use super::asked_lender::AskedLender;
 use super::fetch_batch::{FETCH_PAGES_MAX, FetchBatch, FetchId, Unasked};
@@ -26,6 +26,17 @@ use crate::peers::page_ranges::page_ranges;
 
 /// The most batches that are fetched side by side.
 pub const FETCHES_MAX: usize = READS_IN_FLIGHT_MAX;
+
+/// What a thread knows of the lenders' sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketReadiness {
+    /// One of them has something, as the thread's wait said.
+    Ready,
+    /// None has anything, as the thread's wait said.
+    NotReady,
+    /// The thread has not waited.
+    Unknown,
+}
 
 /// How a fetcher is made.
 #[derive(Clone, Debug)]
@@ -96,7 +107,8 @@ impl PageFetcher {
         }
     }
 
-    /// Begins to fetch pages, at most [`FETCH_PAGES_MAX`]. `None` if [`FETCHES_MAX`] batches are fetched already.
+    /// Begins to fetch pages, at most [`FETCH_PAGES_MAX`]. `None` if [`FETCHES_MAX`] batches are fetched already. The next
+    /// [`wait`](PageFetcher::wait) or [`poll`](PageFetcher::poll) sends what was asked, for several batches at once.
     pub fn begin(&mut self, tickets: &[AwayTicket]) -> Option<FetchId> {
         debug_assert!(tickets.len() <= FETCH_PAGES_MAX, "one message has room");
         let free = self.batches.iter().position(|batch| !batch.is_used);
@@ -115,8 +127,6 @@ impl PageFetcher {
                 self.batches[id].unasked.push(unasked);
             }
         }
-        // The reads must leave before anything waits.
-        self.exchange();
         Some(FetchId(id))
     }
 
@@ -127,13 +137,15 @@ impl PageFetcher {
 
     /// Waits until what became of each page of a batch is known. That lasts no longer than the guards allow.
     pub fn wait(&mut self, batch: FetchId) {
+        // The reads must leave before anything waits.
+        self.exchange(SocketReadiness::NotReady);
         let mut pace = std::mem::take(&mut self.pace);
         while !self.is_settled(batch) {
             let waited = pace.wait(|mode| {
                 if mode == PollMode::Blocking {
                     self.sleep()?;
                 }
-                Ok::<PollOutcome, io::Error>(self.exchange())
+                Ok::<PollOutcome, io::Error>(self.exchange(SocketReadiness::Unknown))
             });
             if waited.is_err() {
                 for at in 0..self.lenders.len() {
@@ -159,8 +171,8 @@ impl PageFetcher {
 
     /// Sends and receives without waiting, and gives up what is late. Returns when the next read is late, if one is
     /// awaited.
-    pub fn poll(&mut self) -> Option<Instant> {
-        self.exchange();
+    pub fn poll(&mut self, sockets: SocketReadiness) -> Option<Instant> {
+        self.exchange(sockets);
         self.expire(Instant::now());
         let awaited = self.reads().filter(|read| read.is_awaited());
         awaited.map(|read| read.deadline).min()
@@ -170,6 +182,15 @@ impl PageFetcher {
     pub fn sockets(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let connections = self.lenders.iter().flat_map(|lender| &lender.connection);
         connections.map(|connection| connection.awaited())
+    }
+
+    /// Returns whether pages may be sent to lenders: to none if all are too slow for this backing.
+    pub fn sending(&self, now: Instant) -> PageSending {
+        let is_worth = |lender: &AskedLender| lender.is_worth_sending(now);
+        match self.lenders.is_empty() || self.lenders.iter().any(is_worth) {
+            true => PageSending::Allowed,
+            false => PageSending::Paused,
+        }
     }
 
     /// Records that a read of the backing took `took`.
@@ -250,17 +271,26 @@ impl PageFetcher {
         self.reads().filter(|read| read.is_awaited()).count()
     }
 
-    /// Sends and receives on all connections. Returns whether a read was settled by it.
-    fn exchange(&mut self) -> PollOutcome {
+    /// Sends and receives on all connections as far as that may be of use. Returns whether a read was settled by it.
+    fn exchange(&mut self, sockets: SocketReadiness) -> PollOutcome {
         let awaited_before = self.awaited_count();
         for at in 0..self.lenders.len() {
             let Some(connection) = &mut self.lenders[at].connection else {
                 continue;
             };
-            let exchanged = connection.exchange(AwaitedReads {
+            let awaited = AwaitedReads {
                 batches: &mut self.batches,
                 lender: at,
-            });
+            };
+            let receives = match sockets {
+                SocketReadiness::Ready => true,
+                SocketReadiness::NotReady => false,
+                SocketReadiness::Unknown => awaited.are_there(),
+            };
+            let exchanged = match receives {
+                true => connection.exchange(awaited),
+                false => connection.send(),
+            };
             let was_let_in = connection.was_let_in();
             let now = Instant::now();
             self.record_answers(at, now);

@@ -11,4 +11,4 @@ mod read_connection;
 pub use fetch_batch::{FETCH_PAGES_MAX, FetchId};
 pub use fetch_ledger::{FetchFigures, FetchLedger, FetchNews, GuardFigures};
 pub use fetch_outcome::{FetchOutcome, GoneCause};
-pub use fetcher::{FETCHES_MAX, FetcherSettings, PageFetcher};
+pub use fetcher::{FETCHES_MAX, FetcherSettings, PageFetcher, SocketReadiness};

@@ -68,6 +68,12 @@ impl AwaitedReads<'_> {
         }
     }
 
+    /// Returns whether a read of this lender is awaited.
+    pub(super) fn are_there(&self) -> bool {
+        let mut reads = self.batches.iter().flat_map(|batch| &batch.reads);
+        reads.any(|read| read.lender == self.lender && read.is_awaited())
+    }
+
     /// Returns whether there were reads of this lender, and none is awaited any more.
     fn are_settled(&self) -> bool {
         let reads = self.batches.iter().flat_map(|batch| &batch.reads);
@@ -128,6 +134,16 @@ impl ReadConnection {
         ranges: &RangeList,
     ) -> Result<PageRequest, RequestError> {
         self.channel.request(lease, ranges, self.output.bytes())
+    }
+
+    /// Sends what the socket takes.
+    ///
+    /// # Errors
+    ///
+    /// The connection is at its end.
+    pub(super) fn send(&mut self) -> Result<(), ReadConnectionEnd> {
+        self.output.flush(&mut self.socket)?;
+        Ok(())
     }
 
     /// Sends what the socket takes, and receives what has come. Answers that nobody waits for are thrown away.

@@ -35,6 +35,8 @@ pub(crate) enum Lie {
     Replayed,
     /// No answer comes.
     Silent,
+    /// No answer to a read comes. Writes are answered.
+    Unread,
     /// The connection ends before the answer.
     Closes,
     /// The pages of a write are not taken, or those of a read are refused.
@@ -76,7 +78,7 @@ impl FakeLender {
         self.state.lock().lie = Some(lie);
     }
 
-    pub(super) fn writes(&self) -> usize {
+    pub(crate) fn writes(&self) -> usize {
         self.state.lock().writes
     }
 
@@ -175,9 +177,11 @@ fn serve(mut socket: TcpStream, state: &Mutex<FakeState>) -> io::Result<()> {
             };
             let head = channel.answer(answer).expect("it suits");
             let honest = [&head[..], &bytes].concat();
+            let is_read = !bytes.is_empty();
             let lie = state.lock().lie();
             match lie {
                 Lie::Silent => {}
+                Lie::Unread if is_read => {}
                 Lie::Closes => return Ok(()),
                 Lie::Truncated => return socket.write_all(&honest[..honest.len().min(2000)]),
                 Lie::Replayed => socket.write_all(&before)?,

@@ -10,7 +10,7 @@ use super::SESSION;
 use super::borrower::{Got, LEASE, PATIENT, TestBorrower, fetcher, session};
 use super::fake_lender::{FakeLender, Lie};
 use crate::peers::page_faults::{CountedFaults, FaultParty, PageFault};
-use crate::peers::page_fetcher::{FetchNews, FetchOutcome, GoneCause};
+use crate::peers::page_fetcher::{FetchNews, FetchOutcome, GoneCause, SocketReadiness};
 use crate::wait_until::wait_until;
 
 const BLOCKS: u32 = 2;
@@ -307,7 +307,7 @@ fn late_answers_are_thrown_away() {
                 other => panic!("{other:?}"),
             }
         }
-        borrower.fetcher.poll();
+        borrower.fetcher.poll(SocketReadiness::Unknown);
     }
     assert_eq!(late + fetched, 320);
 }

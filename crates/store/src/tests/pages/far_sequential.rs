@@ -78,3 +78,16 @@ fn what_follows_a_run_is_sent() {
     }
     assert_eq!(fixture.at_lenders(), u64::from(ROOM));
 }
+
+/// A pool whose lenders are too slow sends nothing until they are quick enough again.
+#[test]
+fn a_pool_whose_sending_is_paused_sends_nothing() {
+    let mut fixture = Fixture::new(KEEPING, 8);
+    let pool = fixture.client.pool;
+    fixture.store().set_sending(pool, PageSending::Paused);
+    fixture.fill(2 * ROOM);
+    assert_eq!(fixture.at_lenders(), 0);
+    fixture.store().set_sending(pool, PageSending::Allowed);
+    fixture.fill(2 * ROOM);
+    assert!(fixture.at_lenders() >= u64::from(ROOM) / 2);
+}
