@@ -322,6 +322,7 @@ fn report(args: &Args, trace: &HostTrace, play: &FollowRun, seen: &[SampleOutcom
             trace.capacity,
             SAMPLE.as_secs()
         )],
+        ..BenchReport::default()
     }
 }
 

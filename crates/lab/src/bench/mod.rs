@@ -104,10 +104,11 @@ pub(crate) fn run(args: &Args) -> Exit {
         Err(error) => Exit::failed(error),
         Ok(report) => {
             let written = Exit::written(show(args, &machine, &report));
-            if args.strict && !report.holds() {
-                return Exit::failed("a goal does not hold");
+            match report.failures.first() {
+                Some(failure) => Exit::failed(failure),
+                None if args.strict && !report.holds() => Exit::failed("a goal does not hold"),
+                None => written,
             }
-            written
         }
     }
 }

@@ -18,12 +18,21 @@ pub(super) struct BenchReport {
     pub(super) charts: Vec<Chart>,
     /// What a reader must know: how it was measured, and what was left out and why.
     pub(super) notes: Vec<String>,
+    /// What could not be measured, and why.
+    pub(super) failures: Vec<String>,
 }
 
 impl BenchReport {
     /// Returns whether no row misses its goal.
     pub(super) fn holds(&self) -> bool {
         self.rows.iter().all(|row| row.holds() != Some(false))
+    }
+
+    /// Keeps what was measured before one part failed: others go on.
+    pub(super) fn record_failure<E: fmt::Display>(&mut self, part: &str, result: Result<(), E>) {
+        if let Err(error) = result {
+            self.failures.push(format!("{part}: {error}"));
+        }
     }
 
     /// The machine-readable form, described in `docs/benches.md`.
@@ -34,13 +43,18 @@ impl BenchReport {
             "rows": self.rows,
             "charts": self.charts,
             "notes": self.notes,
+            "failures": self.failures,
         })
     }
 
     /// The form for people.
     pub(super) fn text(&self, machine: &MachineFacts) -> String {
         let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
-        format!("{machine}\n{}\n{notes}", self.table())
+        let failures = self.failures.iter();
+        let failures: String = failures
+            .map(|failure| format!("could not be measured: {failure}\n"))
+            .collect();
+        format!("{machine}\n{}\n{notes}{failures}", self.table())
     }
 
     fn table(&self) -> Table {

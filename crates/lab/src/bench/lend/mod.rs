@@ -47,16 +47,22 @@ pub(super) fn run(args: &Args, progress: &BenchProgress) -> Result<BenchReport, 
     let mut report = BenchReport::default();
     let chosen = |what| args.what.contains(&what);
     if chosen(LendBenchKind::Raw) {
-        raw::run(args, progress, &mut report)?;
+        let measured = raw::run(args, progress, &mut report);
+        report.record_failure("raw", measured);
     }
     if chosen(LendBenchKind::Recall) {
-        recall::run(args, progress, &mut report)?;
+        let measured = recall::run(args, progress, &mut report);
+        report.record_failure("recall", measured);
     }
     if chosen(LendBenchKind::Disks) {
-        far_disks::run(&args.disks, args.ours.program()?, progress, &mut report)?;
+        let sublet = args.ours.program()?;
+        let measured = far_disks::run(&args.disks, sublet, progress, &mut report);
+        report.record_failure("disks", measured);
     }
     if chosen(LendBenchKind::Guard) {
-        slow_lender::run(&args.guard, args.ours.program()?, progress, &mut report)?;
+        let sublet = args.ours.program()?;
+        let measured = slow_lender::run(&args.guard, sublet, progress, &mut report);
+        report.record_failure("guard", measured);
     }
     Ok(report)
 }
