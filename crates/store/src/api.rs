@@ -40,7 +40,7 @@ pub enum PageSending {
     /// They do, if their tenant borrows.
     #[default]
     Allowed,
-    /// They are dropped, because the lenders are too slow for the pool.
+    /// They are dropped for now, because the lenders are too slow for the pool. What the lenders have stays.
     Paused,
 }
 
@@ -149,6 +149,8 @@ pub struct PageTally {
     pub flushes: u64,
     /// Ephemeral pages that were evicted to make room.
     pub evictions: u64,
+    /// Of these, pages of pools whose sending was not [allowed](PageSending::Allowed).
+    pub unsendable: u64,
     /// Persistent pages written to their spill files.
     pub spilled: u64,
 }

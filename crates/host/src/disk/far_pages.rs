@@ -19,16 +19,29 @@ enum FetchPurpose {
 }
 
 impl DiskThread {
-    /// The pages from `first` on that memory has, here or at lenders, as many as are fetched at once. `None` if `first`
-    /// is in no memory, or the host borrows nothing. A staged page ends the run: if it did not come from its lender, the
-    /// backing would have an older one.
+    /// The pages from `first` on that memory has, here or at lenders, as many as are fetched at once. `None` if the
+    /// backing is to be read for `first`, or the host borrows nothing. A staged page ends the run: if it did not come from
+    /// its lender, the backing would have an older one.
+    ///
+    /// Pages at lenders right before one that only the backing has are read with that one: the client waits for the
+    /// backing in any case.
     pub(super) fn pages_in_memory(&self, first: u64, end: u64) -> Option<Range<u64>> {
         self.far.as_ref()?;
         let most = end.min(first + FETCH_PAGES_MAX as u64);
-        let ends = |page: &u64| !self.disk.has_page(&self.tenancy, *page) || self.is_staged(*page);
-        let next = (first..most).find(ends);
-        let run = first..next.unwrap_or(most);
+        let is_absent = |page: u64| !self.disk.has_page(&self.tenancy, page);
+        let next = (first..most).find(|page| is_absent(*page) || self.is_staged(*page));
+        let run = match next {
+            Some(next) if !self.is_staged(next) => first..self.end_of_last_here(first..next),
+            next => first..next.unwrap_or(most),
+        };
         (!run.is_empty()).then_some(run)
+    }
+
+    /// The page after the last of a run that is here. If none is, the run's first page.
+    fn end_of_last_here(&self, run: Range<u64>) -> u64 {
+        let is_here = |page: &u64| self.disk.has_page_here(&self.tenancy, *page);
+        let last = run.clone().rev().find(is_here);
+        last.map_or(run.start, |last| last + 1)
     }
 
     /// Reads pages from lenders into a buffer of the span's pages. The result says which did not come.

@@ -152,6 +152,9 @@ impl ShardEviction<'_> {
             return EvictedFrame::Dropped;
         }
         self.shard.tally.evictions.bump();
+        if pages.pools.sending(key.pool) != PageSending::Allowed {
+            self.shard.tally.count_unsendable();
+        }
         let hash = pages.seed.page_of(object, key.index);
         self.shard.sample(hash, SampledUse::Evict);
         let block = pages.arena.block(pages.frames.block(frame));

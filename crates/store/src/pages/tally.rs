@@ -32,6 +32,9 @@ pub(super) struct TenantCounts {
     on_disk: AtomicU64,
     /// Pages that lenders have, or that are on their way there, now.
     at_lenders: AtomicU64,
+    /// Evictions of pools whose sending was not allowed. One counter serves all shards, because most evictions are not
+    /// such.
+    unsendable: AtomicU64,
 }
 
 /// One shard's handle on its counts.
@@ -50,12 +53,16 @@ impl TenantCounts {
             shards: (0..shards).map(|_| ShardCounts::default()).collect(),
             on_disk: AtomicU64::new(0),
             at_lenders: AtomicU64::new(0),
+            unsendable: AtomicU64::new(0),
         }
     }
 
     /// The sum over all shards now.
     pub(super) fn sum(&self) -> PageTally {
-        let mut sum = PageTally::default();
+        let mut sum = PageTally {
+            unsendable: self.unsendable.load(Ordering::Relaxed),
+            ..PageTally::default()
+        };
         self.shards
             .iter()
             .for_each(|counts| counts.add_to(&mut sum));
@@ -89,6 +96,7 @@ impl ShardTally {
             &self.spilled,
         ];
         of_past.iter().for_each(|count| count.set(0));
+        self.all.unsendable.store(0, Ordering::Relaxed);
     }
 
     /// Counts a put by its outcome.
@@ -99,6 +107,11 @@ impl ShardTally {
             PutOutcome::Displaced => self.displaced.bump(),
             PutOutcome::Refused(_) => self.refused.bump(),
         }
+    }
+
+    /// Counts an eviction of a pool whose sending is not allowed.
+    pub(super) fn count_unsendable(&self) {
+        self.all.unsendable.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a page that is on disk only from now on.

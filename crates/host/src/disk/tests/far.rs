@@ -229,6 +229,38 @@ fn a_lender_that_hangs_is_left_alone() {
     });
 }
 
+/// A page at the lender beside one that only the backing has is read with it: the client waits for the backing anyway.
+#[test]
+fn a_read_that_needs_the_backing_asks_no_lender() {
+    let mut disk = FarDisk::open(DiskKind::Disk, |_| {});
+    disk.fill();
+    disk.work_until("pages come from the lender", "before", |disk| {
+        disk.far_hits() > 100
+    });
+    let backend = &disk.rig.backend;
+    let store_handle = StoreHandle::new(&backend.store, backend.clock, &backend.ledger);
+    let backed = Arc::clone(&disk.rig.open.as_ref().expect("open").disk);
+    let tenancy = store_handle.expect("a handle").open(backed.tenant);
+    let is_away = |page| backed.has_page(&tenancy, page) && !backed.has_page_here(&tenancy, page);
+    let is_absent = |page| !backed.has_page(&tenancy, page);
+    let mixed = |page: &u64| {
+        is_away(*page) && is_absent(*page + 1) || is_absent(*page) && is_away(*page + 1)
+    };
+    let pairs: Vec<u64> = (0..PAGES - 1).filter(mixed).collect();
+    assert!(!pairs.is_empty(), "no such page");
+    let handle = disk.rig.handle();
+    for first in pairs {
+        if !mixed(&first) {
+            continue; // A read before has changed it.
+        }
+        let before = backed.tallies.sum();
+        disk.check(&*handle, first, 2, "beside an absent page");
+        let after = backed.tallies.sum();
+        assert_eq!(after.far_hits, before.far_hits, "page {first}");
+        assert_eq!(after.misses, before.misses + 2, "page {first}");
+    }
+}
+
 /// A lender that is too slow for a disk gets no page that the disk evicts. Its pings go on with those that it has.
 #[test]
 fn a_lender_that_is_left_alone_gets_no_pages() {

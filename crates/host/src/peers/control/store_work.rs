@@ -13,7 +13,7 @@ use sublet_lend::node::{LendingAction, LendingInput, RecallReason, ReturnReason}
 use sublet_lend::seal::{Cipher, LeaseKey};
 use sublet_lend::wanted::{ArenaGrowth, WantedMeter};
 use sublet_store::{
-    Borrowing, LeaseSlot, OpenLeaseError, Store, StoreFigures, TenantFigures, Worker,
+    Borrowing, LeaseSlot, OpenLeaseError, PageTally, Store, StoreFigures, TenantFigures, Worker,
 };
 use sublet_types::{BLOCK_BYTES, Bytes, Pages};
 use zeroize::Zeroizing;
@@ -331,7 +331,7 @@ impl StoreWork {
         let tenants = self.store().tenants();
         let may_borrow = |tenant: &&TenantFigures| (self.borrowing)(tenant) == Borrowing::Allowed;
         let evicted = tenants.iter().filter(may_borrow);
-        let evicted = evicted.map(|tenant| tenant.pages.tally.evictions).sum();
+        let evicted = evicted.map(|tenant| sendable(&tenant.pages.tally)).sum();
         let growth = growth(&self.store().figures());
         self.meter.record(now, evicted, growth);
         let borrowed = self.tables.node.read().borrows().borrowed();
@@ -352,6 +352,11 @@ impl StoreWork {
         let blocks = u128::from(room.0) * u128::from(RECORDS_SAMPLE) / u128::from(of_many);
         u32::try_from(blocks.min(u128::from(vacant))).expect("no more than a number of blocks")
     }
+}
+
+/// Pages that were evicted and would have gone to a lender with room.
+fn sendable(tally: &PageTally) -> u64 {
+    tally.evictions.saturating_sub(tally.unsendable)
 }
 
 /// The records of far blocks that no block has. The store has `borrow_max` of them. It counts a block as borrowed until

@@ -21,8 +21,8 @@ const PORT: u16 = 7171;
 /// each tenant.
 const BESIDE: Bytes = Bytes::mib(64);
 
-/// The borrower's outbox. Its arena is small, so it has half of the default.
-const OUTBOX: Bytes = Bytes::mib(2);
+/// The borrower's outbox. Its arena is small, so it has an eighth of the default.
+const OUTBOX: Bytes = Bytes(512 << 10);
 
 /// The lender's daemon, and what a borrower's daemon needs to know of it.
 pub(super) struct LendingHosts {

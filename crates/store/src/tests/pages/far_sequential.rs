@@ -87,7 +87,11 @@ fn a_pool_whose_sending_is_paused_sends_nothing() {
     fixture.store().set_sending(pool, PageSending::Paused);
     fixture.fill(2 * ROOM);
     assert_eq!(fixture.at_lenders(), 0);
+    let paused = fixture.client.figures().tally;
+    assert!(paused.evictions >= u64::from(ROOM), "{paused:?}");
+    assert_eq!(paused.unsendable, paused.evictions);
     fixture.store().set_sending(pool, PageSending::Allowed);
     fixture.fill(2 * ROOM);
     assert!(fixture.at_lenders() >= u64::from(ROOM) / 2);
+    assert_eq!(fixture.client.figures().tally.unsendable, paused.unsendable);
 }
