@@ -61,6 +61,8 @@ pub enum KnobUnit {
     Percent,
     /// Whole pages of 4 KiB.
     Pages,
+    /// Whole blocks of 2 MiB.
+    Blocks,
     /// Whole seconds.
     Seconds,
     /// A number that counts relative to others.
@@ -70,16 +72,17 @@ pub enum KnobUnit {
 impl KnobUnit {
     /// Returns whether only whole numbers make sense.
     pub fn is_whole(self) -> bool {
-        matches!(self, KnobUnit::Pages | KnobUnit::Seconds)
+        matches!(self, KnobUnit::Pages | KnobUnit::Blocks | KnobUnit::Seconds)
     }
 }
 
-/// `%`, `pages`, `s`, `parts`.
+/// `%`, `pages`, `blocks`, `s`, `parts`.
 impl fmt::Display for KnobUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             KnobUnit::Percent => "%",
             KnobUnit::Pages => "pages",
+            KnobUnit::Blocks => "blocks",
             KnobUnit::Seconds => "s",
             KnobUnit::Parts => "parts",
         })
@@ -397,14 +400,7 @@ impl PolicyChoice {
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<PolicyChoice, PolicyChoiceError> {
         let entry = find(name)?;
-        let mut values: Vec<(&'static str, f64)> = Vec::new();
-        for (written, value) in pairs {
-            let knob = entry.knob(written)?;
-            if values.iter().any(|(name, _)| *name == knob.name) {
-                return Err(PolicyChoiceError::SetTwice { knob: knob.name });
-            }
-            values.push((knob.name, knob.read(value)?));
-        }
+        let values = read_pairs(entry.name, entry.knobs, pairs)?;
         Ok(PolicyChoice { entry, values })
     }
 
@@ -441,18 +437,27 @@ pub fn make<'a>(
     Ok(PolicyChoice::new(name, pairs)?.make())
 }
 
-impl PolicyEntry {
-    fn knob(&self, written: &str) -> Result<&'static PolicyKnobSpec, PolicyChoiceError> {
+/// Reads the knobs that are set, each once at most. The error names the knob that is wrong.
+pub(crate) fn read_pairs<'a>(
+    policy: &'static str,
+    knobs: &'static [PolicyKnobSpec],
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Vec<(&'static str, f64)>, PolicyChoiceError> {
+    let mut values: Vec<(&'static str, f64)> = Vec::new();
+    for (written, value) in pairs {
         let unknown = || PolicyChoiceError::UnknownKnob {
-            policy: self.name,
+            policy,
             knob: written.to_owned(),
-            nearest: nearest(written, self.knobs.iter().map(|knob| knob.name)),
+            nearest: nearest(written, knobs.iter().map(|knob| knob.name)),
         };
-        self.knobs
-            .iter()
-            .find(|knob| knob.name.eq_ignore_ascii_case(written))
-            .ok_or_else(unknown)
+        let is_it = |knob: &&PolicyKnobSpec| knob.name.eq_ignore_ascii_case(written);
+        let knob = knobs.iter().find(is_it).ok_or_else(unknown)?;
+        if values.iter().any(|(name, _)| *name == knob.name) {
+            return Err(PolicyChoiceError::SetTwice { knob: knob.name });
+        }
+        values.push((knob.name, knob.read(value)?));
     }
+    Ok(values)
 }
 
 impl PolicyKnobSpec {
@@ -481,7 +486,10 @@ impl PolicyKnobSpec {
 }
 
 /// The candidate that the author of `wrong` most likely meant, if one is near.
-fn nearest(wrong: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub(crate) fn nearest(
+    wrong: &str,
+    candidates: impl Iterator<Item = &'static str>,
+) -> Option<&'static str> {
     let edits_max = (wrong.len() / 3).max(2);
     candidates
         .map(|candidate| (strsim::damerau_levenshtein(wrong, candidate), candidate))

@@ -6,6 +6,7 @@
 //!   passes through one step that applies floors, ceilings and the total.
 //! - [`what_if`]: from the requests of the last hour to the hits that each tenant would have with other memory or under
 //!   another policy.
+//! - [`placement`]: from what the nodes of a cluster report to advice on who should borrow of whom.
 //! - [`mrc::Shadow`]: from sampled accesses to a miss-ratio curve.
 //! - [`eviction_tracker::EvictionTracker`]: from the same accesses to what was evicted too soon.
 //!
@@ -28,6 +29,7 @@ mod fixtures;
 mod greedy;
 pub mod headroom;
 pub mod mrc;
+pub mod placement;
 mod pooled;
 mod reconf_static;
 mod smart_alloc;

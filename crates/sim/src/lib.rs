@@ -14,6 +14,7 @@ pub mod machine;
 pub mod misses;
 pub mod outcome;
 pub mod papers;
+pub mod placement;
 pub mod plot;
 pub mod puma;
 mod rate;

@@ -6,6 +6,7 @@ mod disk;
 mod error;
 mod list;
 mod mortar;
+mod placement;
 mod progress;
 mod puma;
 mod results;
@@ -52,6 +53,8 @@ enum SimCommand {
     Synergy,
     /// Run PUMA's figures 4, 5 and 7 and its tables 1 and 2: a guest whose evicted pages go to another host
     Puma(puma::Args),
+    /// Compare whom a leader advises to borrow of whom: 300 nodes with peaks, policy by policy
+    Placement,
     /// Run the experiments of docs/simulator/results.md, keep what they come to, and render the page
     Results(results::Args),
 }
@@ -68,6 +71,7 @@ impl SimCommand {
             SimCommand::List => [judges, outcome].concat(),
             SimCommand::Results(_) => [&judges[..], &outcome, &[(how.json, "--json")]].concat(),
             SimCommand::Sharing(_) | SimCommand::Disk(_) | SimCommand::Puma(_) => judges.into(),
+            SimCommand::Placement => [&judges[..], &outcome[1..]].concat(),
             SimCommand::Run(_)
             | SimCommand::Compare(_)
             | SimCommand::Smartmem(_)
@@ -95,6 +99,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         SimCommand::Mortar => mortar::run(how),
         SimCommand::Synergy => synergy::run(how),
         SimCommand::Puma(args) => puma::run(args, how),
+        SimCommand::Placement => placement::run(how),
         SimCommand::Results(args) => Ok(results::run(args)),
     };
     ended.unwrap_or_else(|error| error.exit())

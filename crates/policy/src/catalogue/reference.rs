@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{CATALOGUE, PolicyEntry};
+use super::{CATALOGUE, PolicyEntry, PolicyKnobSpec};
+use crate::placement::catalogue::{DEFAULT_PLACEMENT, PLACEMENTS};
 
 const HEADING: &str = "\
 # Policies
@@ -112,6 +113,14 @@ tenants lost, the loss of each went in proportion to all that gained.
 `sublet policy explain` shows these events. `[policy] log_file` also writes them down, one JSON object per line.
 ";
 
+const PLACEMENT: &str = "
+## Who borrows of whom
+
+In a cluster with a leader, nodes report to it once a second. Each second a placement policy names lenders for the nodes
+that want memory. The leader only advises: a lender decides itself what it grants. A node that wants memory lends none.
+`sublet-lab sim placement` compares the policies on 300 nodes.
+";
+
 /// The page.
 pub fn reference() -> String {
     let mut page = String::from(HEADING);
@@ -130,20 +139,34 @@ pub fn reference() -> String {
     );
     for entry in &CATALOGUE {
         for knob in entry.knobs {
-            let _ = writeln!(
-                page,
-                "| `{}` | `{}` | {} to {} {} | `{}` | {} | {} |",
-                knob.name,
-                entry.name,
-                knob.least,
-                knob.most,
-                knob.unit,
-                knob.default,
-                knob.help,
-                knob.why
-            );
+            page.push_str(&knob_row(entry.name, knob));
         }
     }
     page.push_str(ENDING);
+    page.push_str(PLACEMENT);
+    let _ = writeln!(page, "`{DEFAULT_PLACEMENT}` is the default.\n");
+    page.push_str("| policy | from | what |\n| --- | --- | --- |\n");
+    for entry in &PLACEMENTS {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} |",
+            entry.name, entry.paper, entry.summary
+        );
+    }
+    page.push_str(
+        "\n| knob | policy | value | default | what it does | why that default |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    for entry in &PLACEMENTS {
+        for knob in entry.knobs {
+            page.push_str(&knob_row(entry.name, knob));
+        }
+    }
     page
+}
+
+fn knob_row(policy: &str, knob: &PolicyKnobSpec) -> String {
+    format!(
+        "| `{}` | `{policy}` | {} to {} {} | `{}` | {} | {} |\n",
+        knob.name, knob.least, knob.most, knob.unit, knob.default, knob.help, knob.why
+    )
 }

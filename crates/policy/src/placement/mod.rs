@@ -1,0 +1,68 @@
+//! Which node should borrow of which: the leader's advice, each second, from what all nodes report.
+//!
+//! A leader only advises. The lender decides what it grants, so that wrong advice costs a request and nothing else.
+//! There is one file per policy, and [`catalogue`] is the table of them all. A node that wants memory lends none.
+//!
+//! ```text
+//! reports ──▶ borrowers (wanted > 0) ──ration──▶ wishes ──┐
+//!        └──▶ lenders (wanted = 0, lendable > reserve) ───┴─ policy ──▶ advice, each with its reason
+//! ```
+//!
+//! Equal reports make equal advice, in whatever order they come. With n reports the work is n log n.
+
+mod advice;
+mod borrowers;
+pub mod catalogue;
+mod credits;
+mod draws;
+mod greedy_remote;
+mod lender_pool;
+mod ration;
+mod report;
+mod spread;
+#[cfg(test)]
+mod tests;
+mod two_choices;
+mod two_level;
+
+pub use advice::{Advice, AdviceReason, ShortageReason};
+pub use catalogue::{PlacementChoice, PlacementPolicy};
+pub use credits::CreditBounds;
+pub use draws::DrawStream;
+pub use report::{NodeNumber, NodeReport, RackNumber};
+
+use borrowers::borrowers_of;
+use lender_pool::LenderPool;
+
+/// Advises who should borrow of whom. `draw` is a fresh random number: it decides between equals, and what a policy
+/// leaves to chance. No lender is named for more than it reports, and no borrower for more than it wants.
+pub fn advise(reports: &[NodeReport], choice: &PlacementChoice, draw: u64) -> Vec<Advice> {
+    let mut lenders = LenderPool::new(reports, choice.reserve());
+    place(reports, choice, draw, &mut lenders)
+}
+
+/// What [`advise`] does, with lenders that count what is done with them.
+fn place(
+    reports: &[NodeReport],
+    choice: &PlacementChoice,
+    draw: u64,
+    lenders: &mut LenderPool,
+) -> Vec<Advice> {
+    let mut draws = DrawStream::new(draw);
+    let borrowers = borrowers_of(reports, draws.bits());
+    match choice.policy() {
+        PlacementPolicy::GreedyRemote => {
+            greedy_remote::place(&borrowers, lenders, choice.request())
+        }
+        PlacementPolicy::TwoLevel => two_level::place(&borrowers, lenders),
+        PlacementPolicy::Spread => {
+            let wishes = ration::by_size(&borrowers, lenders.left());
+            spread::place(&wishes, lenders, choice.spread_limits())
+        }
+        PlacementPolicy::TwoChoices => two_choices::place(&borrowers, lenders, &mut draws),
+        PlacementPolicy::Karma => {
+            let wishes = ration::by_credits(&borrowers, lenders.left());
+            spread::place(&wishes, lenders, choice.spread_limits())
+        }
+    }
+}
