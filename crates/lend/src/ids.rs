@@ -102,6 +102,16 @@ impl fmt::Display for LeaseId {
     }
 }
 
+/// A leader's term. A later leader's is higher.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Term(pub u64);
+
+/// Where a node stands, by the name of its rack. It is written like a node's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RackName(pub NodeName);
+
 /// A peer, by its place in this node's list of members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub u16);

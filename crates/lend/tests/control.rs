@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 use sublet_lend::control::{
-    ControlError, ControlLine, ControlMessage, GrantLimit, LINE_BYTES_MAX, LineReader, decode_line,
-    encode_line,
+    ClusterReport, ControlError, ControlLine, ControlMessage, GrantLimit, LINE_BYTES_MAX,
+    LineReader, MemberNames, MembersUpdate, PairCounts, decode_line, encode_line,
 };
+use sublet_policy::placement::{AdviceReason, ShortageReason};
 
 const GOLDEN: &str = include_str!("golden/control.jsonl");
 
@@ -25,15 +26,22 @@ fn golden_lines_decode_and_encode_to_the_same_bytes() {
         encode_line(&message, &mut again);
     }
     assert_eq!(String::from_utf8(again).expect("text"), GOLDEN);
-    assert_eq!(kinds.len(), 14, "{kinds:?}");
+    assert_eq!(kinds.len(), 17, "{kinds:?}");
 }
 
 #[test]
 fn fields_and_kinds_of_a_newer_peer_are_ignored() {
     let newer = r#"{"rack":{"a":[1,null]},"blocks":20,"kind":"borrow","hurry":1e3}"#;
     assert_eq!(message(newer), message(r#"{"kind":"borrow","blocks":20}"#));
-    let unknown = decode_line(br#"{"kind":"advise","term":3}"#);
+    let unknown = decode_line(br#"{"kind":"vote","term":3}"#);
     assert_eq!(unknown.expect("a line"), ControlLine::UnknownKind);
+    let newer = r#"{"kind":"advise","term":1,"borrower":"b","lender":"a","blocks":5,"why":{"reason":"moon","tide":[1]},
+        "shortage":{"shortage":"sun"}}"#;
+    let ControlMessage::Advise(advice) = message(newer) else {
+        panic!("no advice");
+    };
+    assert_eq!(advice.why, AdviceReason::Other);
+    assert_eq!(advice.shortage, Some(ShortageReason::Other));
     let ControlMessage::Grant(grant) =
         message(r#"{"kind":"grant","lease":1,"first":0,"count":0,"limit":"moon"}"#)
     else {
@@ -52,6 +60,22 @@ fn wrong_lines_are_refused_with_what_is_wrong() {
         )
     };
     assert!(decode_line(ranges(1024).as_bytes()).is_ok());
+    let lent = |n: usize| {
+        let lent: Vec<String> = (0..n).map(|n| format!(r#""n{n}":1"#)).collect();
+        format!(
+            r#"{{"kind":"cluster_report","total":1,"free":1,"lendable":1,"wanted":0,"lent":{{{}}}}}"#,
+            lent.join(",")
+        )
+    };
+    assert!(decode_line(lent(128).as_bytes()).is_ok());
+    let members = |n: usize| {
+        let names: Vec<String> = (0..n).map(|n| format!(r#""n{n}""#)).collect();
+        format!(
+            r#"{{"kind":"members","term":1,"from":0,"to":1,"added":[{}]}}"#,
+            names.join(",")
+        )
+    };
+    assert!(decode_line(members(192).as_bytes()).is_ok());
     for (line, what) in [
         ("", "no JSON object"),
         ("[]", "no JSON object"),
@@ -82,6 +106,16 @@ fn wrong_lines_are_refused_with_what_is_wrong() {
             "ranges rise",
         ),
         (&ranges(1025), "1024 are the most"),
+        (&lent(129), "129 nodes; 128 are the most"),
+        (&members(193), "193 names; 192 are the most"),
+        (
+            r#"{"kind":"advise","term":1,"borrower":"b b","lender":"a","blocks":5,"why":{"reason":"moon"}}"#,
+            "is no name for a node",
+        ),
+        (
+            r#"{"kind":"advise","term":1,"borrower":"b","lender":"a","blocks":5}"#,
+            "the key `why` is missing",
+        ),
         (
             r#"{"kind":"return","lease":4294967296,"ranges":[]}"#,
             "lease",
@@ -112,6 +146,37 @@ fn wrong_lines_are_refused_with_what_is_wrong() {
             ),
             "{wrong}"
         );
+    }
+}
+
+#[test]
+fn the_longest_report_and_list_fit_a_line() {
+    let name = |n: usize| format!("{n:064}").parse().expect("a name");
+    let counts = |first: usize| (first..first + 500).map(|n| (name(n), 1_048_576 - n as u32));
+    let (lent, left_off) = PairCounts::largest(counts(0));
+    assert_eq!((lent.iter().count(), left_off), (128, 372));
+    assert!(lent.iter().all(|(_, blocks)| blocks > 1_048_576 - 128));
+    let report = ClusterReport {
+        borrowed: PairCounts::largest(counts(1000)).0,
+        lent,
+        ..ClusterReport::default()
+    };
+    let names = |first: usize| {
+        let names: std::collections::BTreeSet<_> = (first..first + 192).map(name).collect();
+        MemberNames::try_from(names).expect("as many as there may be")
+    };
+    let update = MembersUpdate {
+        added: names(0),
+        removed: names(1000),
+        ..MembersUpdate::default()
+    };
+    for message in [
+        ControlMessage::ClusterReport(Box::new(report)),
+        ControlMessage::Members(Box::new(update)),
+    ] {
+        let mut line = Vec::new();
+        encode_line(&message, &mut line);
+        assert!(line.len() <= LINE_BYTES_MAX / 2, "{} bytes", line.len());
     }
 }
 

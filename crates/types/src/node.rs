@@ -95,7 +95,10 @@ impl TryFrom<String> for NodeName {
     type Error = NodeNameError;
 
     fn try_from(text: String) -> Result<NodeName, NodeNameError> {
-        text.parse()
+        match is_name(&text) {
+            true => Ok(NodeName(text)),
+            false => Err(NodeNameError(text)),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) const EDGES: [(&str, &[&str]); 13] = [
     ("types", &[]),
     ("store", &["types"]),
     ("policy", &["types"]),
-    ("lend", &["types"]),
+    ("lend", &["types", "policy"]),
     ("pace", &[]),
     ("tls", &["types"]),
     ("client", &["types", "pace", "tls"]),

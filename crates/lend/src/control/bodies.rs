@@ -52,7 +52,8 @@ impl From<BlockCount> for u32 {
     }
 }
 
-fn within(of: &'static str, found: u64, most: u64) -> Result<(), CountError> {
+/// Refuses what is more than `most`. The error says of what.
+pub(super) fn within(of: &'static str, found: u64, most: u64) -> Result<(), CountError> {
     if found > most {
         return Err(CountError { of, found, most });
     }

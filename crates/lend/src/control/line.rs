@@ -47,6 +47,9 @@ pub fn decode_line(line: &[u8]) -> Result<ControlLine, ControlError> {
         "ping" => ControlMessage::Ping(body("ping", line)?),
         "pong" => ControlMessage::Pong(body("pong", line)?),
         "report" => ControlMessage::Report(body("report", line)?),
+        "cluster_report" => ControlMessage::ClusterReport(body("cluster_report", line)?),
+        "members" => ControlMessage::Members(body("members", line)?),
+        "advise" => ControlMessage::Advise(body("advise", line)?),
         _ => return Ok(ControlLine::UnknownKind),
     };
     Ok(ControlLine::Message(message))
@@ -74,6 +77,9 @@ pub fn encode_line(message: &ControlMessage, out: &mut Vec<u8>) {
         ControlMessage::Ping(body) => append(message, body, out),
         ControlMessage::Pong(body) => append(message, body, out),
         ControlMessage::Report(body) => append(message, body, out),
+        ControlMessage::ClusterReport(body) => append(message, body, out),
+        ControlMessage::Members(body) => append(message, body, out),
+        ControlMessage::Advise(body) => append(message, body, out),
     }
     out.push(b'\n');
     debug_assert!(

@@ -4,6 +4,7 @@ use super::bodies::{
     Borrow, Bye, Claim, ControlHello, End, Grant, LeaseAudit, LendReport, Ping, Pong, RecallNotice,
     RecalledRanges, ReturnedRanges,
 };
+use super::cluster_bodies::{BorrowAdvice, ClusterReport, MembersUpdate};
 
 /// A message of a control connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +37,23 @@ pub enum ControlMessage {
     Pong(Pong),
     /// Figures, once a second.
     Report(LendReport),
+    /// Node to leader: figures of the node and of its leases, once a second.
+    ClusterReport(Box<ClusterReport>),
+    /// Leader to node: who takes part.
+    Members(Box<MembersUpdate>),
+    /// Leader to borrower: whom it should ask.
+    Advise(Box<BorrowAdvice>),
 }
 
 impl ControlMessage {
+    /// Returns whether the message says no more than that its sender is there and how it stands.
+    pub fn is_sign_of_life(&self) -> bool {
+        matches!(
+            self,
+            ControlMessage::Ping(_) | ControlMessage::Pong(_) | ControlMessage::Report(_)
+        )
+    }
+
     /// The word that names the message's kind on the wire.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -56,6 +71,9 @@ impl ControlMessage {
             ControlMessage::Ping(_) => "ping",
             ControlMessage::Pong(_) => "pong",
             ControlMessage::Report(_) => "report",
+            ControlMessage::ClusterReport(_) => "cluster_report",
+            ControlMessage::Members(_) => "members",
+            ControlMessage::Advise(_) => "advise",
         }
     }
 }

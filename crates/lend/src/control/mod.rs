@@ -3,6 +3,7 @@
 //! A newer peer may add fields and kinds of messages. An older one ignores both, and counts the kinds.
 
 mod bodies;
+mod cluster_bodies;
 mod error;
 mod line;
 mod line_reader;
@@ -14,6 +15,7 @@ pub use bodies::{
     GrantLimit, HeldCounts, LeaseAudit, LeaseEnd, LendReport, NoticeMillis, Ping, Pong,
     RecallNotice, RecalledRanges, ReturnedRanges,
 };
+pub use cluster_bodies::{BorrowAdvice, ClusterReport, MemberNames, MembersUpdate, PairCounts};
 pub use error::ControlError;
 pub use line::{decode_line, encode_line};
 pub use line_reader::LineReader;
@@ -28,6 +30,12 @@ pub const BLOCKS_MAX: u32 = 1 << 20;
 
 /// The most leases between a borrower and a lender.
 pub const LEASES_PER_PEER_MAX: usize = 16;
+
+/// The most nodes that a report names as borrowers, and as lenders.
+pub const PAIRS_MAX: usize = 128;
+
+/// The most names of a list in a message.
+pub const MEMBER_NAMES_MAX: usize = 192;
 
 /// The most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16;

@@ -139,6 +139,10 @@ impl LendingNode {
             }
             ControlMessage::Pong(pong) => self.pong(now, peer, pong),
             ControlMessage::Report(report) => self.links[peer.slot()].session.report = report,
+            // The node follows no leader, and leads nobody.
+            ControlMessage::ClusterReport(_)
+            | ControlMessage::Members(_)
+            | ControlMessage::Advise(_) => self.links[peer.slot()].counters.lines_unknown += 1,
         }
     }
 
