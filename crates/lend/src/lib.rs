@@ -6,6 +6,7 @@ pub mod control;
 pub mod guard;
 pub mod ids;
 pub mod index_set;
+pub mod leader;
 pub mod lender;
 pub mod node;
 pub mod seal;

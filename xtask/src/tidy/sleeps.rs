@@ -157,6 +157,11 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "the bound is what is promised, and is sixty times what it takes",
     ),
     (
+        "crates/lend/benches/leader_second.rs",
+        "main",
+        "it measures, and is run by hand",
+    ),
+    (
         "crates/sublet/tests/memcached/connections.rs",
         "a_request_may_come_byte_by_byte",
         "nothing tells that a daemon has read a byte",

@@ -1,0 +1,417 @@
+//! The ledger: reports in, advice out.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
+
+use sublet_policy::placement::{
+    Advice, CreditBounds, DrawStream, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
+};
+
+use super::cluster_status::{ClusterNodeState, ClusterStatus, GivenAdvice};
+use super::ledger_node::{LedgerNode, Pairs, blocks_of};
+use super::member_list::{MemberList, Participation, UpdateFor};
+use super::pair_books::{LendingPair, PairBooks, PairMismatch};
+use crate::control::{BlockCount, BorrowAdvice, ClusterReport, MembersUpdate, PairCounts};
+use crate::ids::{NodeName, RackName, Term};
+
+/// How often a leader advises.
+pub const ADVISE_EVERY: Duration = Duration::from_secs(1);
+
+/// A new leader advises at the latest after this time, whoever has not reported.
+pub const ADVISE_AFTER: Duration = Duration::from_secs(3);
+
+/// A node that has not reported for so long is away.
+pub const AWAY_AFTER: Duration = Duration::from_secs(3);
+
+/// A node that is away for so long is gone.
+pub const GONE_AFTER: Duration = Duration::from_secs(600);
+
+/// A node that is gone is shown for so long.
+pub const GONE_SHOWN_FOR: Duration = Duration::from_secs(86_400);
+
+/// The most pieces of advice that are kept to be shown.
+pub const ADVICE_KEPT_MAX: usize = 64;
+
+/// The most racks that are told apart. Nodes of others count as if they named none.
+const RACKS_MAX: usize = 4096;
+
+/// What a leader is told at its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerSettings {
+    /// Its term.
+    pub term: Term,
+    /// How it chooses lenders.
+    pub placement: PlacementChoice,
+    /// A random number, from which all others are drawn.
+    pub seed: u64,
+}
+
+/// What a leader wants sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerAction {
+    /// Send advice to its borrower.
+    Advise(BorrowAdvice),
+    /// Tell a node who takes part.
+    TellMembers {
+        /// The node.
+        to: NodeName,
+        /// What to tell.
+        update: MembersUpdate,
+    },
+}
+
+/// Finds numbers by names. The names are those of certificates, so that nobody chooses ones that collide.
+type NumbersByName<T, N> = HashMap<T, N, BuildHasherDefault<DefaultHasher>>;
+
+/// The ledger of a leader.
+#[derive(Debug)]
+pub struct Ledger {
+    settings: LedgerSettings,
+    began: Duration,
+    advised_at: Option<Duration>,
+    draws: DrawStream,
+    /// By number. A node keeps its number for the leader's term.
+    nodes: Vec<LedgerNode>,
+    numbers: NumbersByName<NodeName, NodeNumber>,
+    racks: NumbersByName<RackName, RackNumber>,
+    /// Members that have not reported yet.
+    expected: usize,
+    members: MemberList,
+    books: PairBooks,
+    given: VecDeque<GivenAdvice>,
+    actions: VecDeque<LedgerAction>,
+}
+
+impl Ledger {
+    /// The ledger of a leader that has heard nothing yet. `members` are all nodes that may report, its own among them.
+    pub fn new(
+        now: Duration,
+        settings: LedgerSettings,
+        members: impl IntoIterator<Item = NodeName>,
+    ) -> Ledger {
+        let mut ledger = Ledger {
+            began: now,
+            advised_at: None,
+            draws: DrawStream::new(settings.seed),
+            nodes: Vec::new(),
+            numbers: NumbersByName::default(),
+            racks: NumbersByName::default(),
+            expected: 0,
+            members: MemberList::new(settings.term),
+            books: PairBooks::default(),
+            given: VecDeque::new(),
+            actions: VecDeque::new(),
+            settings,
+        };
+        members
+            .into_iter()
+            .for_each(|name| ledger.add_member(now, name));
+        ledger
+    }
+
+    /// The leader's term.
+    pub fn term(&self) -> Term {
+        self.settings.term
+    }
+
+    /// Chooses lenders in another way from now on.
+    pub fn place_by(&mut self, placement: PlacementChoice) {
+        self.settings.placement = placement;
+    }
+
+    /// A node may report from now on. One that is known stays as it is, unless it was gone.
+    pub fn add_member(&mut self, now: Duration, name: NodeName) {
+        match self.numbers.get(&name) {
+            None => {
+                let number = NodeNumber(self.nodes.len() as u32);
+                self.numbers.insert(name.clone(), number);
+                self.nodes.push(LedgerNode::new(now, name));
+                self.expected += 1;
+            }
+            Some(&number) if self.node(number).state == ClusterNodeState::Gone => {
+                self.node_mut(number).heard_at = now;
+                self.change_state(now, number, ClusterNodeState::Expected);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A node is no member any more, or said goodbye.
+    pub fn remove_member(&mut self, now: Duration, name: &NodeName) {
+        if let Some(&number) = self.numbers.get(name) {
+            self.change_state(now, number, ClusterNodeState::Gone);
+        }
+    }
+
+    /// A node wants to go. It neither lends nor borrows any more.
+    pub fn leaves(&mut self, now: Duration, name: &NodeName) {
+        if let Some(&number) = self.numbers.get(name) {
+            self.change_state(now, number, ClusterNodeState::Leaving);
+        }
+    }
+
+    /// A node is connected. It is to be told who takes part.
+    pub fn connected(&mut self, name: &NodeName) {
+        self.members.connected(name);
+    }
+
+    /// The connection of a node is lost. Its silence counts, and nothing else.
+    pub fn disconnected(&mut self, name: &NodeName) {
+        self.members.disconnected(name);
+    }
+
+    fn node(&self, number: NodeNumber) -> &LedgerNode {
+        &self.nodes[number.0 as usize]
+    }
+
+    fn node_mut(&mut self, number: NodeNumber) -> &mut LedgerNode {
+        &mut self.nodes[number.0 as usize]
+    }
+
+    fn change_state(&mut self, now: Duration, number: NodeNumber, state: ClusterNodeState) {
+        let node = self.node_mut(number);
+        let before = std::mem::replace(&mut node.state, state);
+        if before == state {
+            return;
+        }
+        node.since = now;
+        self.expected += usize::from(state == ClusterNodeState::Expected);
+        self.expected -= usize::from(before == ClusterNodeState::Expected);
+        let participation = match state {
+            ClusterNodeState::Active => Participation::TakesPart,
+            _ => Participation::StaysOut,
+        };
+        let name = &self.nodes[number.0 as usize].name;
+        self.members.set(name, participation);
+    }
+
+    /// Takes a report in. One of a node that is no member is ignored.
+    pub fn report(&mut self, now: Duration, name: &NodeName, report: ClusterReport) {
+        let Some(&number) = self.numbers.get(name) else {
+            return;
+        };
+        let lent = self.numbered(&report.lent);
+        let borrowed = self.numbered(&report.borrowed);
+        let rack = report.rack.as_ref().and_then(|rack| self.rack_number(rack));
+        let node = self.node_mut(number);
+        let lent_before = std::mem::replace(&mut node.lent, lent);
+        let borrowed_before = std::mem::replace(&mut node.borrowed, borrowed);
+        node.heard_at = now;
+        node.rack = rack;
+        node.report = ClusterReport {
+            lent: PairCounts::default(),
+            borrowed: PairCounts::default(),
+            ..report
+        };
+        if node.state != ClusterNodeState::Leaving {
+            self.change_state(now, number, ClusterNodeState::Active);
+        }
+        self.compare_pairs(now, number, &lent_before, &borrowed_before);
+    }
+
+    /// Pairs by the other's number. Nodes that are no members are left out.
+    fn numbered(&self, counts: &PairCounts) -> Pairs {
+        let pairs = counts
+            .iter()
+            .filter_map(|(name, blocks)| Some((*self.numbers.get(name)?, blocks)));
+        let mut pairs: Pairs = pairs.collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
+    /// The number of a rack. `None` if there are too many.
+    fn rack_number(&mut self, rack: &RackName) -> Option<RackNumber> {
+        if let Some(number) = self.racks.get(rack) {
+            return Some(*number);
+        }
+        let number = RackNumber(self.racks.len() as u32);
+        if self.racks.len() == RACKS_MAX {
+            return None;
+        }
+        self.racks.insert(rack.clone(), number);
+        Some(number)
+    }
+
+    /// Compares a node's counts with those of its lenders and borrowers: of now, and of the report before.
+    fn compare_pairs(
+        &mut self,
+        now: Duration,
+        number: NodeNumber,
+        lent_before: &Pairs,
+        borrowed_before: &Pairs,
+    ) {
+        let node = &self.nodes[number.0 as usize];
+        let others = |before: &Pairs, after: &Pairs| {
+            let gone = before
+                .iter()
+                .filter(|(other, _)| blocks_of(after, *other) == 0);
+            let all = after.iter().chain(gone).map(|(other, _)| *other);
+            all.collect::<Vec<NodeNumber>>()
+        };
+        let as_lender = others(lent_before, &node.lent)
+            .into_iter()
+            .map(|borrower| LendingPair {
+                lender: number,
+                borrower,
+            });
+        let as_borrower = others(borrowed_before, &node.borrowed)
+            .into_iter()
+            .map(|lender| LendingPair {
+                lender,
+                borrower: number,
+            });
+        for pair in as_lender.chain(as_borrower) {
+            let lender = &self.nodes[pair.lender.0 as usize];
+            let borrower = &self.nodes[pair.borrower.0 as usize];
+            let lent = blocks_of(&lender.lent, pair.borrower);
+            let borrowed = blocks_of(&borrower.borrowed, pair.lender);
+            let is_left_off =
+                |node: &LedgerNode, blocks| blocks == 0 && node.report.pairs_left_off > 0;
+            if !is_left_off(lender, lent) && !is_left_off(borrower, borrowed) {
+                self.books.compare(now, pair, lent, borrowed);
+            }
+        }
+    }
+
+    /// Lets time pass: who is silent is away, and each second there is advice.
+    pub fn tick(&mut self, now: Duration) {
+        if self
+            .advised_at
+            .is_some_and(|at| now.saturating_sub(at) < ADVISE_EVERY)
+        {
+            return;
+        }
+        self.advised_at = Some(now);
+        self.find_silent(now);
+        self.settle_credits();
+        let nodes = &self.nodes;
+        let reports = |node: &NodeNumber| {
+            let state = nodes[node.0 as usize].state;
+            matches!(state, ClusterNodeState::Active | ClusterNodeState::Leaving)
+        };
+        self.books
+            .retain(|pair| reports(&pair.lender) && reports(&pair.borrower));
+        if self.expected == 0 || now >= self.began + ADVISE_AFTER {
+            self.advise(now);
+        }
+        for UpdateFor { node, parts } in self.members.updates() {
+            let tell = |update| LedgerAction::TellMembers {
+                to: node.clone(),
+                update,
+            };
+            self.actions.extend(parts.into_iter().map(tell));
+        }
+    }
+
+    fn find_silent(&mut self, now: Duration) {
+        for n in 0..self.nodes.len() {
+            let node = &self.nodes[n];
+            let silent = now.saturating_sub(node.heard_at);
+            let next = match node.state {
+                ClusterNodeState::Active
+                | ClusterNodeState::Leaving
+                | ClusterNodeState::Expected
+                    if silent >= AWAY_AFTER =>
+                {
+                    ClusterNodeState::Away
+                }
+                ClusterNodeState::Away if now.saturating_sub(node.since) >= GONE_AFTER => {
+                    ClusterNodeState::Gone
+                }
+                _ => continue,
+            };
+            self.change_state(now, NodeNumber(n as u32), next);
+        }
+    }
+
+    fn settle_credits(&mut self) {
+        let is_active = |node: &&mut LedgerNode| node.state == ClusterNodeState::Active;
+        let sums = self.nodes.iter().map(LedgerNode::lent_and_borrowed);
+        let lent_by_all = sums.map(|(lent, _)| u64::from(lent)).sum();
+        let seconds = self.settings.placement.credit_seconds();
+        let bounds = CreditBounds::new(seconds, lent_by_all, self.nodes.len());
+        for node in self.nodes.iter_mut().filter(is_active) {
+            let (lent, borrowed) = node.lent_and_borrowed();
+            node.credits = bounds.after_second(node.credits, lent, borrowed);
+        }
+    }
+
+    fn advise(&mut self, now: Duration) {
+        let draw = self.draws.bits();
+        for advice in self.placed(draw) {
+            let given = self.named(now, &advice);
+            self.actions.push_back(LedgerAction::Advise(BorrowAdvice {
+                term: self.settings.term,
+                borrower: given.borrower.clone(),
+                lender: given.lender.clone(),
+                blocks: BlockCount::saturating(given.blocks),
+                why: given.why,
+                shortage: given.shortage,
+            }));
+            if self.given.len() == ADVICE_KEPT_MAX {
+                self.given.pop_front();
+            }
+            self.given.push_back(given);
+        }
+    }
+
+    fn placed(&self, draw: u64) -> Vec<Advice> {
+        let active = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.state == ClusterNodeState::Active);
+        let reports: Vec<NodeReport> = active
+            .map(|(n, node)| node.placed(NodeNumber(n as u32)))
+            .collect();
+        advise(&reports, &self.settings.placement, draw)
+    }
+
+    fn named(&self, at: Duration, advice: &Advice) -> GivenAdvice {
+        GivenAdvice {
+            at,
+            borrower: self.node(advice.borrower).name.clone(),
+            lender: self.node(advice.lender).name.clone(),
+            blocks: advice.blocks,
+            why: advice.reason,
+            shortage: advice.shortage,
+        }
+    }
+
+    /// Takes the next action.
+    pub fn poll_action(&mut self) -> Option<LedgerAction> {
+        self.actions.pop_front()
+    }
+
+    /// What the policy would advise now. Nothing is sent.
+    pub fn plan(&self, now: Duration) -> Vec<GivenAdvice> {
+        let draw = self.draws.clone().bits();
+        let advice = self.placed(draw);
+        advice.iter().map(|one| self.named(now, one)).collect()
+    }
+
+    /// How the cluster stands. Nodes that are gone for more than a day are left out.
+    pub fn status(&self, now: Duration) -> ClusterStatus {
+        let is_shown = |node: &&LedgerNode| {
+            node.state != ClusterNodeState::Gone || now.saturating_sub(node.since) < GONE_SHOWN_FOR
+        };
+        let nodes = self.nodes.iter().filter(is_shown);
+        let by_name: BTreeMap<&NodeName, _> =
+            nodes.map(|node| (&node.name, node.status())).collect();
+        let alarms = self.books.alarms(now).map(|(pair, mismatch)| PairMismatch {
+            lender: self.node(pair.lender).name.clone(),
+            borrower: self.node(pair.borrower).name.clone(),
+            lent: mismatch.lent,
+            borrowed: mismatch.borrowed,
+            since: mismatch.since,
+        });
+        ClusterStatus {
+            term: self.settings.term,
+            since: self.began,
+            nodes: by_name.into_values().collect(),
+            advice: self.given.iter().cloned().collect(),
+            alarms: alarms.collect(),
+        }
+    }
+}

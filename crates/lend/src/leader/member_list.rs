@@ -1,0 +1,273 @@
+//! Which nodes take part, and who was told so: as differences, from revision to revision.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::control::{MEMBER_NAMES_MAX, MemberNames, MembersUpdate};
+use crate::ids::{NodeName, Term};
+
+/// The most changes that are kept. A node that knows an older list gets the whole one.
+pub const REVISIONS_KEPT_MAX: usize = 4096;
+
+/// The most nodes that get a whole list in a second.
+pub const FULL_LISTS_EACH_SECOND: usize = 200;
+
+/// A change of the list: the name that came or went.
+#[derive(Clone, Debug)]
+struct ListChange {
+    name: NodeName,
+    change: Participation,
+}
+
+/// Whether a node takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Participation {
+    /// It does.
+    TakesPart,
+    /// It does not.
+    StaysOut,
+}
+
+/// Which nodes take part, and who was told so.
+#[derive(Debug)]
+pub(super) struct MemberList {
+    term: Term,
+    names: BTreeSet<NodeName>,
+    revision: u64,
+    /// The latest changes. The last one made the present revision.
+    changes: VecDeque<ListChange>,
+    /// What each connected node was told. 0 is nothing.
+    told: BTreeMap<NodeName, u64>,
+    /// Whether somebody may not know the present revision.
+    is_news: bool,
+}
+
+/// The parts of an update, all for one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UpdateFor {
+    pub(super) node: NodeName,
+    pub(super) parts: Vec<MembersUpdate>,
+}
+
+impl MemberList {
+    /// An empty list.
+    pub(super) fn new(term: Term) -> MemberList {
+        MemberList {
+            term,
+            names: BTreeSet::new(),
+            revision: 0,
+            changes: VecDeque::new(),
+            told: BTreeMap::new(),
+            is_news: false,
+        }
+    }
+
+    /// Records whether a node takes part.
+    pub(super) fn set(&mut self, name: &NodeName, change: Participation) {
+        let is_change = match change {
+            Participation::TakesPart => self.names.insert(name.clone()),
+            Participation::StaysOut => self.names.remove(name),
+        };
+        if !is_change {
+            return;
+        }
+        self.revision += 1;
+        self.changes.push_back(ListChange {
+            name: name.clone(),
+            change,
+        });
+        if self.changes.len() > REVISIONS_KEPT_MAX {
+            self.changes.pop_front();
+        }
+        self.is_news = true;
+    }
+
+    /// A node is connected, and knows nothing.
+    pub(super) fn connected(&mut self, name: &NodeName) {
+        self.told.insert(name.clone(), 0);
+        self.is_news = true;
+    }
+
+    /// A node is not connected any more.
+    pub(super) fn disconnected(&mut self, name: &NodeName) {
+        self.told.remove(name);
+    }
+
+    /// What is to be told to whom now. Those who need the whole list have turns.
+    pub(super) fn updates(&mut self) -> Vec<UpdateFor> {
+        if self.revision == 0 || !std::mem::take(&mut self.is_news) {
+            return Vec::new();
+        }
+        let mut made: BTreeMap<u64, Vec<MembersUpdate>> = BTreeMap::new();
+        let mut updates = Vec::new();
+        let mut full_lists = 0;
+        let revision = self.revision;
+        let mut told = std::mem::take(&mut self.told);
+        let behind = told.iter_mut().filter(|(_, told)| **told < revision);
+        for (node, told) in behind {
+            let from = if self.knows_changes_since(*told) {
+                *told
+            } else {
+                0
+            };
+            full_lists += usize::from(from == 0);
+            if from == 0 && full_lists > FULL_LISTS_EACH_SECOND {
+                self.is_news = true;
+                continue;
+            }
+            let parts = made.entry(from).or_insert_with(|| self.since(from));
+            updates.push(UpdateFor {
+                node: node.clone(),
+                parts: parts.clone(),
+            });
+            *told = revision;
+        }
+        self.told = told;
+        updates
+    }
+
+    fn knows_changes_since(&self, revision: u64) -> bool {
+        let oldest = self.revision - self.changes.len() as u64;
+        revision >= oldest
+    }
+
+    /// The difference to a revision, or the whole list if that is 0.
+    fn since(&self, from: u64) -> Vec<MembersUpdate> {
+        let mut added = BTreeSet::new();
+        let mut removed = BTreeSet::new();
+        if from == 0 {
+            added.clone_from(&self.names);
+        } else {
+            let count = (self.revision - from) as usize;
+            let skipped = self.changes.len() - count;
+            for ListChange { name, change } in self.changes.iter().skip(skipped) {
+                let (here, there) = match change {
+                    Participation::TakesPart => (&mut added, &mut removed),
+                    Participation::StaysOut => (&mut removed, &mut added),
+                };
+                // Who came and went within the difference was not there before.
+                if !there.remove(name) {
+                    here.insert(name.clone());
+                }
+            }
+        }
+        self.parts(from, &added, &removed)
+    }
+
+    fn parts(
+        &self,
+        from: u64,
+        added: &BTreeSet<NodeName>,
+        removed: &BTreeSet<NodeName>,
+    ) -> Vec<MembersUpdate> {
+        let count = |names: &BTreeSet<NodeName>| names.len().div_ceil(MEMBER_NAMES_MAX);
+        let parts = count(added).max(count(removed)).max(1);
+        let part = |names: &BTreeSet<NodeName>, n: usize| {
+            let some = names.iter().skip(n * MEMBER_NAMES_MAX);
+            let some: BTreeSet<NodeName> = some.take(MEMBER_NAMES_MAX).cloned().collect();
+            MemberNames::try_from(some).expect("as many were taken as fit")
+        };
+        let update = |n: usize| MembersUpdate {
+            term: self.term,
+            from,
+            to: self.revision,
+            added: part(added, n),
+            removed: part(removed, n),
+            parts_left: (parts - 1 - n) as u32,
+        };
+        (0..parts).map(update).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(n: usize) -> NodeName {
+        format!("n{n}").parse().expect("a name")
+    }
+
+    /// A node that believes what it is told.
+    #[derive(Default)]
+    struct Told {
+        names: BTreeSet<NodeName>,
+        revision: u64,
+    }
+
+    impl Told {
+        fn take(&mut self, parts: &[MembersUpdate]) {
+            for (n, part) in parts.iter().enumerate() {
+                assert_eq!(part.parts_left as usize, parts.len() - 1 - n);
+                assert!(part.from == 0 || part.from == self.revision);
+                if part.from == 0 && n == 0 {
+                    self.names.clear();
+                }
+                for gone in part.removed.iter() {
+                    assert!(self.names.remove(gone), "{gone:?} was not there");
+                }
+                for new in part.added.iter() {
+                    assert!(self.names.insert(new.clone()), "{new:?} was there");
+                }
+            }
+            self.revision = parts[0].to;
+        }
+    }
+
+    #[test]
+    fn whoever_follows_the_differences_has_the_list() {
+        let mut list = MemberList::new(Term(1));
+        let mut told: BTreeMap<NodeName, Told> = BTreeMap::new();
+        let mut draw = 7usize;
+        for round in 0..400 {
+            for _ in 0..draw % 41 {
+                draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let change = match draw >> 60 & 1 {
+                    0 => Participation::TakesPart,
+                    _ => Participation::StaysOut,
+                };
+                list.set(&name((draw >> 33) % 500), change);
+            }
+            draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if round % 3 == 0 {
+                let node = name((draw >> 33) % 5);
+                list.connected(&node);
+                told.insert(node, Told::default());
+            }
+            for UpdateFor { node, parts } in list.updates() {
+                told.get_mut(&node).expect("it is connected").take(&parts);
+            }
+            for (node, told) in &told {
+                assert_eq!(told.names, list.names, "{node:?} in round {round}");
+            }
+            assert!(list.updates().is_empty());
+        }
+        assert!(list.revision > REVISIONS_KEPT_MAX as u64 / 2);
+    }
+
+    #[test]
+    fn who_is_too_far_behind_gets_the_whole_list_and_whole_lists_have_turns() {
+        let mut list = MemberList::new(Term(1));
+        list.set(&name(0), Participation::TakesPart);
+        (0..FULL_LISTS_EACH_SECOND + 5).for_each(|n| list.connected(&name(n)));
+        assert_eq!(list.updates().len(), FULL_LISTS_EACH_SECOND);
+        assert_eq!(list.updates().len(), 5);
+        assert_eq!(list.updates().len(), 0);
+        for n in 1..=REVISIONS_KEPT_MAX + 1 {
+            list.set(&name(n), Participation::TakesPart);
+        }
+        let updates = list.updates();
+        assert_eq!(updates[0].parts[0].from, 0);
+        assert_eq!(
+            updates[0].parts.len(),
+            (REVISIONS_KEPT_MAX + 2).div_ceil(192)
+        );
+    }
+
+    #[test]
+    fn a_node_that_went_is_told_nothing() {
+        let mut list = MemberList::new(Term(1));
+        list.connected(&name(1));
+        list.disconnected(&name(1));
+        list.set(&name(2), Participation::TakesPart);
+        assert!(list.updates().is_empty());
+    }
+}

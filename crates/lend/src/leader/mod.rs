@@ -1,0 +1,24 @@
+//! The leader's ledger: what all nodes report, what it advises, and who takes part. It reads no clock and sends nothing
+//! itself.
+//!
+//! The ledger is rebuilt from reports alone. Nothing of it outlives its leader, and nothing depends on it but advice.
+//!
+//! ```text
+//!  node:  Expected ──report──▶ Active ◀──report── Away ──10 min, or no member any more──▶ Gone
+//!             └──3 s──▶ Away     │ └──3 s of silence──▶ ▲                                   ▲
+//!                                └──leave──▶ Leaving ───┴──────────bye──────────────────────┘
+//! ```
+
+mod cluster_status;
+mod ledger;
+mod ledger_node;
+mod member_list;
+mod pair_books;
+
+pub use cluster_status::{ClusterNodeState, ClusterNodeStatus, ClusterStatus, GivenAdvice};
+pub use ledger::{
+    ADVICE_KEPT_MAX, ADVISE_AFTER, ADVISE_EVERY, AWAY_AFTER, GONE_AFTER, GONE_SHOWN_FOR, Ledger,
+    LedgerAction, LedgerSettings,
+};
+pub use member_list::{FULL_LISTS_EACH_SECOND, REVISIONS_KEPT_MAX};
+pub use pair_books::{MISMATCH_ALARM_AFTER, PairMismatch};
