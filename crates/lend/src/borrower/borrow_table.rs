@@ -134,12 +134,66 @@ impl LenderLeases {
     fn borrowed(&self) -> u32 {
         self.leases.values().map(|lease| lease.held.count()).sum()
     }
+
+    fn sums(&self) -> BorrowSums {
+        BorrowSums {
+            borrowed: u64::from(self.borrowed()),
+            asked: u64::from(self.asked.unwrap_or(0)),
+        }
+    }
+
+    /// Takes a grant in. The error names what no honest lender does.
+    fn granted(&mut self, now: Duration, grant: &Grant) -> Result<GrantOutcome, GrantFault> {
+        let (lease, first, blocks) = (grant.lease, grant.first, grant.count.get());
+        let asked = self.asked.ok_or(GrantFault::Unasked { blocks })?;
+        if blocks > asked {
+            return Err(GrantFault::Excess {
+                asked,
+                granted: blocks,
+            });
+        }
+        if blocks == 0 {
+            self.asked = None;
+            self.backoff.refused(now);
+            return Ok(GrantOutcome::Refused);
+        }
+        let range = IndexRange::new(first, blocks).map_err(|_| GrantFault::Beyond { lease })?;
+        let is_new = !self.leases.contains_key(&lease);
+        if is_new && lease <= self.newest {
+            return Err(GrantFault::LeaseAgain { lease });
+        }
+        if is_new && self.leases.len() == LEASES_PER_PEER_MAX {
+            return Err(GrantFault::Leases { lease });
+        }
+        let table = self.leases.entry(lease).or_default();
+        if first < table.next {
+            return Err(GrantFault::IndexAgain { lease, first });
+        }
+        table.held.insert(range);
+        table.next = range.end();
+        self.newest = self.newest.max(lease);
+        self.asked = None;
+        self.backoff.granted();
+        Ok(if is_new {
+            GrantOutcome::Opened(range)
+        } else {
+            GrantOutcome::Extended(range)
+        })
+    }
+}
+
+/// Sums over all lenders, in blocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct BorrowSums {
+    borrowed: u64,
+    asked: u64,
 }
 
 /// The leases of all lenders, by peer.
 #[derive(Debug)]
 pub struct BorrowTable {
     lenders: Vec<LenderLeases>,
+    sums: BorrowSums,
 }
 
 impl BorrowTable {
@@ -149,12 +203,29 @@ impl BorrowTable {
             lenders: std::iter::repeat_with(LenderLeases::default)
                 .take(peers)
                 .collect(),
+            sums: BorrowSums::default(),
         }
+    }
+
+    /// Makes room for one more peer, the last.
+    pub fn add_peer(&mut self) {
+        self.lenders.push(LenderLeases::default());
+    }
+
+    /// Changes what is kept of a lender, and the sums with it.
+    fn change<T>(&mut self, peer: PeerId, change: impl FnOnce(&mut LenderLeases) -> T) -> T {
+        let lender = &mut self.lenders[peer.slot()];
+        let before = lender.sums();
+        let result = change(lender);
+        let after = lender.sums();
+        self.sums.borrowed = self.sums.borrowed + after.borrowed - before.borrowed;
+        self.sums.asked = self.sums.asked + after.asked - before.asked;
+        result
     }
 
     /// How many blocks are borrowed of all lenders.
     pub fn borrowed(&self) -> u32 {
-        self.lenders.iter().map(LenderLeases::borrowed).sum()
+        u32::try_from(self.sums.borrowed).unwrap_or(u32::MAX)
     }
 
     /// How many blocks are borrowed of a lender.
@@ -164,10 +235,7 @@ impl BorrowTable {
 
     /// How many blocks were asked for and not answered, of all lenders.
     pub fn asked(&self) -> u32 {
-        self.lenders
-            .iter()
-            .filter_map(|lender| lender.asked)
-            .fold(0, u32::saturating_add)
+        u32::try_from(self.sums.asked).unwrap_or(u32::MAX)
     }
 
     /// How the borrower stands with a lender.
@@ -206,7 +274,7 @@ impl BorrowTable {
 
     /// Records that a lender is asked for blocks.
     pub fn ask(&mut self, peer: PeerId, blocks: u32) {
-        self.lenders[peer.slot()].asked = Some(blocks);
+        self.change(peer, |lender| lender.asked = Some(blocks));
     }
 
     /// Begins a session with a lender. Leases of the same incarnation go on. Those of another end: they are returned.
@@ -225,9 +293,10 @@ impl BorrowTable {
 
     /// Records that the connection to a lender is lost. What was asked for is not answered any more.
     pub fn lose_session(&mut self, peer: PeerId, now: Duration) {
-        let lender = &mut self.lenders[peer.slot()];
-        lender.asked = None;
-        lender.suspect_until.get_or_insert(now + SUSPECT_FOR);
+        self.change(peer, |lender| {
+            lender.asked = None;
+            lender.suspect_until.get_or_insert(now + SUSPECT_FOR);
+        });
     }
 
     /// Ends the leases of lenders that did not come back in time, and returns them.
@@ -244,15 +313,14 @@ impl BorrowTable {
 
     /// Ends all leases of a lender at once, and forgets its incarnation. A refusal is remembered.
     pub fn end_lender(&mut self, peer: PeerId) -> Vec<EndedBorrow> {
-        let lender = &mut self.lenders[peer.slot()];
-        let backoff = lender.backoff;
-        let ended = std::mem::replace(
-            lender,
-            LenderLeases {
+        let ended = self.change(peer, |lender| {
+            let backoff = lender.backoff;
+            let empty = LenderLeases {
                 backoff,
                 ..LenderLeases::default()
-            },
-        );
+            };
+            std::mem::replace(lender, empty)
+        });
         let leases = ended.leases.into_iter();
         let ended = leases.map(|(lease, table)| EndedBorrow {
             lease,
@@ -268,42 +336,7 @@ impl BorrowTable {
         now: Duration,
         grant: &Grant,
     ) -> Result<GrantOutcome, GrantFault> {
-        let lender = &mut self.lenders[peer.slot()];
-        let (lease, first, blocks) = (grant.lease, grant.first, grant.count.get());
-        let asked = lender.asked.ok_or(GrantFault::Unasked { blocks })?;
-        if blocks > asked {
-            return Err(GrantFault::Excess {
-                asked,
-                granted: blocks,
-            });
-        }
-        if blocks == 0 {
-            lender.asked = None;
-            lender.backoff.refused(now);
-            return Ok(GrantOutcome::Refused);
-        }
-        let range = IndexRange::new(first, blocks).map_err(|_| GrantFault::Beyond { lease })?;
-        let is_new = !lender.leases.contains_key(&lease);
-        if is_new && lease <= lender.newest {
-            return Err(GrantFault::LeaseAgain { lease });
-        }
-        if is_new && lender.leases.len() == LEASES_PER_PEER_MAX {
-            return Err(GrantFault::Leases { lease });
-        }
-        let table = lender.leases.entry(lease).or_default();
-        if first < table.next {
-            return Err(GrantFault::IndexAgain { lease, first });
-        }
-        table.held.insert(range);
-        table.next = range.end();
-        lender.newest = lender.newest.max(lease);
-        lender.asked = None;
-        lender.backoff.granted();
-        Ok(if is_new {
-            GrantOutcome::Opened(range)
-        } else {
-            GrantOutcome::Extended(range)
-        })
+        self.change(peer, |lender| lender.granted(now, grant))
     }
 
     /// Takes out indices that the store gives back. Returns those that the borrower had, in parts that fit a message.
@@ -313,17 +346,19 @@ impl BorrowTable {
         lease: LeaseId,
         ranges: &IndexRanges,
     ) -> Vec<IndexRanges> {
-        let Some(table) = self.lenders[peer.slot()].leases.get_mut(&lease) else {
-            return Vec::new();
-        };
-        let mut held = IndexSet::default();
-        for range in ranges.as_slice() {
-            for part in table.held.within(*range) {
-                held.insert(part);
+        self.change(peer, |lender| {
+            let Some(table) = lender.leases.get_mut(&lease) else {
+                return Vec::new();
+            };
+            let mut held = IndexSet::default();
+            for range in ranges.as_slice() {
+                for part in table.held.within(*range) {
+                    held.insert(part);
+                }
+                table.held.remove(*range);
             }
-            table.held.remove(*range);
-        }
-        held.messages()
+            held.messages()
+        })
     }
 
     /// Takes out indices that the lender took. It is not asked again for a while. `None` if the lease is not known.
@@ -334,24 +369,25 @@ impl BorrowTable {
         lease: LeaseId,
         ranges: IndexRanges,
     ) -> Option<RecalledPart> {
-        let lender = &mut self.lenders[peer.slot()];
-        let table = lender.leases.get_mut(&lease)?;
-        let count = ranges
-            .as_slice()
-            .iter()
-            .map(|range| table.held.remove(*range))
-            .sum();
-        lender.backoff.refused(now);
-        Some(RecalledPart {
-            lease,
-            ranges,
-            count,
+        self.change(peer, |lender| {
+            let table = lender.leases.get_mut(&lease)?;
+            let count = ranges
+                .as_slice()
+                .iter()
+                .map(|range| table.held.remove(*range))
+                .sum();
+            lender.backoff.refused(now);
+            Some(RecalledPart {
+                lease,
+                ranges,
+                count,
+            })
         })
     }
 
     /// Ends a lease because its lender says so. Returns how many blocks it still had. `None` if it is not known.
     pub fn ended(&mut self, peer: PeerId, lease: LeaseId) -> Option<u32> {
-        let ended = self.lenders[peer.slot()].leases.remove(&lease)?;
+        let ended = self.change(peer, |lender| lender.leases.remove(&lease))?;
         Some(ended.held.count())
     }
 

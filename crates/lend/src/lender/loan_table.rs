@@ -123,6 +123,11 @@ impl LoanTable {
         }
     }
 
+    /// Makes room for one more peer, the last.
+    pub fn add_peer(&mut self) {
+        self.peers.push(PeerLoans::default());
+    }
+
     /// Finds the block of an index for a data connection of a session. It takes constant time and allocates nothing.
     pub fn find(&self, peer: PeerId, session: SessionId, lease: LeaseId, index: u32) -> LoanLookup {
         let Some(loans) = self.peers.get(peer.slot()) else {

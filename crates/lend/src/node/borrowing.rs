@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::action::LendingAction;
 use super::event::{BorrowEnd, LendingChange, ReturnReason};
-use super::link::{PeerIntent, ShutCause};
+use super::link::{Membership, PeerIntent, ShutCause};
 use super::machine::LendingNode;
 use super::status::LendingPhase;
 use crate::borrower::{EndedBorrow, GrantOutcome, LenderCandidate, LenderShare, choose_lenders};
@@ -21,8 +21,10 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 impl LendingNode {
     /// Asks lenders if the node wants more than it has and has asked for, and lends nothing itself.
     pub(super) fn ask_lenders(&mut self, now: Duration) {
-        let has = self.borrows.borrowed().saturating_add(self.borrows.asked());
-        let wish = self.wanted.saturating_sub(has);
+        if self.on_demand.is_some() {
+            return self.ask_wished(now);
+        }
+        let wish = self.lacking();
         if wish == 0 || self.phase.goes() || !self.roles.may_ask() {
             return;
         }
@@ -39,7 +41,8 @@ impl LendingNode {
 
     fn candidate(&self, now: Duration, peer: PeerId) -> Option<LenderCandidate> {
         let link = &self.links[peer.slot()];
-        let is_open = link.is_up() && link.session.intent == PeerIntent::Stays;
+        let is_member = link.membership == Membership::Member;
+        let is_open = link.is_up() && is_member && link.session.intent == PeerIntent::Stays;
         (is_open && self.borrows.may_ask(peer, now)).then_some(LenderCandidate {
             peer,
             lendable: link.session.report.lendable.get(),

@@ -147,6 +147,8 @@ pub enum LinkLoss {
     Bye,
     /// What is to be sent has no room.
     SendsFull,
+    /// Nobody needed it for a minute.
+    Idle,
 }
 
 /// Why blocks are taken back.

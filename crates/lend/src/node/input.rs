@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use sublet_policy::placement::PlacementChoice;
+
 use crate::control::{ControlLine, ControlMessage};
-use crate::ids::{ConnectionId, LeaseId, LentBlock, NodeName, PeerId, SessionNonce};
+use crate::ids::{ConnectionId, LeaseId, LentBlock, NodeName, PeerId, SessionNonce, Term};
 use crate::index_set::IndexRanges;
 use crate::node::event::{RecallReason, ReturnReason};
+use crate::node::settings::MemberSettings;
 
 /// Why a store set fewer blocks aside than it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +19,31 @@ pub enum LoanShortfall {
     TurnOver,
 }
 
+/// A change of the members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MembersChange {
+    /// Members that are new, or of which something else is new.
+    pub added: Vec<MemberSettings>,
+    /// Members that are no more.
+    pub removed: Vec<NodeName>,
+}
+
 /// What happens to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LendingInput {
     /// Time has passed. It comes every [`super::TICK_EVERY`].
     Tick,
-    /// A control connection is there, and TLS has checked the certificate.
+    /// A control connection is there, and TLS has checked the certificate. On demand, it is one that this node opened.
     Connected {
+        /// The connection.
+        connection: ConnectionId,
+        /// The name that the certificate proves.
+        name: NodeName,
+        /// 32 fresh random bytes.
+        nonce: SessionNonce,
+    },
+    /// As `Connected`, of a connection that the peer opened. In a full mesh both are the same.
+    Accepted {
         /// The connection.
         connection: ConnectionId,
         /// The name that the certificate proves.
@@ -64,6 +85,24 @@ pub enum LendingInput {
         /// The blocks.
         blocks: u32,
     },
+    /// How large the arena may be and how much of that is free, in blocks, for the leader.
+    Arena {
+        /// What it may have.
+        total: u32,
+        /// What of that nobody uses.
+        free: u32,
+    },
+    /// The members changed. Leases with members that are no more end by themselves.
+    Members(MembersChange),
+    /// An election has an outcome, if [`super::LeaderNaming::Elected`]. One of a lower term than the last is ignored.
+    Leader {
+        /// Who leads. `None` if nobody does, or if it is not known.
+        leader: Option<NodeName>,
+        /// Its term.
+        term: Term,
+    },
+    /// Chooses lenders for others in another way, while this node leads.
+    Placement(PlacementChoice),
     /// How many blocks the node wants to have of others in all.
     Wanted {
         /// The blocks.

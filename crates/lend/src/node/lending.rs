@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::action::{FreeReason, LendingAction};
 use super::event::{LendingChange, LoanEnd};
 use super::input::LoanShortfall;
-use super::link::{PeerIntent, PendingLoan};
+use super::link::{Membership, PeerIntent, PendingLoan};
 use super::machine::LendingNode;
 use super::settings::LendTo;
 use super::status::LendingPhase;
@@ -19,7 +19,7 @@ use crate::lender::{FreedBlocks, GrantDecision, GrantInputs, HeldMismatch, LendM
 impl LendingNode {
     /// What a peer would be granted now, and why not more.
     fn decide(&self, now: Duration, peer: PeerId, asked: u32) -> GrantDecision {
-        let set_aside = self.set_aside();
+        let set_aside = self.set_aside;
         let inputs = GrantInputs {
             asked,
             lendable: self.lendable.saturating_sub(set_aside),
@@ -29,13 +29,6 @@ impl LendingNode {
             barred: self.bar(now, peer),
         };
         decide_grant(self.settings.limits, &inputs)
-    }
-
-    /// The blocks that the store sets aside for borrowers now.
-    pub(super) fn set_aside(&self) -> u32 {
-        let pending = self.links.iter().filter_map(|link| link.pending);
-        let blocks = pending.map(|pending| pending.blocks);
-        blocks.fold(0, u32::saturating_add)
     }
 
     /// What the node would lend now beyond what it has lent, to borrowers that its settings name.
@@ -51,7 +44,7 @@ impl LendingNode {
     /// Why a peer gets nothing at present, whatever there is.
     fn bar(&self, now: Duration, peer: PeerId) -> Option<GrantLimit> {
         let link = &self.links[peer.slot()];
-        if link.lend == LendTo::NotNamed {
+        if link.lend == LendTo::NotNamed || link.membership == Membership::Former {
             Some(GrantLimit::NotNamed)
         } else if self.phase != LendingPhase::Lending || link.session.intent == PeerIntent::Leaves {
             Some(GrantLimit::Draining)
@@ -89,6 +82,7 @@ impl LendingNode {
             blocks,
             limit,
         });
+        self.set_aside = self.set_aside.saturating_add(blocks);
         self.actions
             .push(LendingAction::LendBlocks { peer, blocks });
     }
@@ -121,6 +115,8 @@ impl LendingNode {
         let Some(pending) = link.pending.take() else {
             return self.free(blocks, FreeReason::NotGranted);
         };
+        self.set_aside = self.set_aside.saturating_sub(pending.blocks);
+        let link = &self.links[peer.slot()];
         if !link.is_up() || link.session.ours != pending.session {
             return self.free(blocks, FreeReason::NotGranted);
         }

@@ -121,13 +121,22 @@ pub(super) struct PendingLoan {
     pub(super) limit: Option<GrantLimit>,
 }
 
-/// Which end of a pair dials.
+/// One end of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialer {
+pub(super) enum PairEnd {
     /// This node.
     Us,
     /// The peer.
     Them,
+}
+
+/// Whether a peer is a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Membership {
+    /// It is.
+    Member,
+    /// It was. What is lent and borrowed ends by itself.
+    Former,
 }
 
 /// A ping that is not answered.
@@ -162,7 +171,17 @@ pub(super) struct LinkSession {
     pub(super) ping: Option<SentPing>,
     pub(super) round_trip: Option<Duration>,
     pub(super) report: LendReport,
+    /// When the peer reported last.
+    pub(super) report_at: Option<Duration>,
+    /// What this node reported last.
+    pub(super) reported: Option<LendReport>,
     pub(super) intent: PeerIntent,
+    /// Who opened the connection.
+    pub(super) opener: Option<PairEnd>,
+    /// Since when there is the connection.
+    pub(super) opened_at: Duration,
+    /// When there was last a message that is no mere sign of life.
+    pub(super) used_at: Duration,
 }
 
 /// What a node keeps about one peer beside leases.
@@ -170,7 +189,9 @@ pub(super) struct LinkSession {
 pub(super) struct PeerLink {
     pub(super) name: NodeName,
     pub(super) lend: LendTo,
-    pub(super) dialer: Dialer,
+    pub(super) membership: Membership,
+    /// The end whose name is the lesser. In a full mesh it dials. Of two connections at once its own stays.
+    pub(super) lesser: PairEnd,
     pub(super) state: LinkState,
     pub(super) failures: u32,
     pub(super) session: LinkSession,
@@ -191,10 +212,11 @@ impl PeerLink {
         PeerLink {
             name: member.name.clone(),
             lend: member.lend,
-            dialer: if *node < member.name {
-                Dialer::Us
+            membership: Membership::Member,
+            lesser: if *node < member.name {
+                PairEnd::Us
             } else {
-                Dialer::Them
+                PairEnd::Them
             },
             state: LinkState::Away {
                 retry_at: Duration::ZERO,

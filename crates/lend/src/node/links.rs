@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::action::LendingAction;
 use super::event::{BorrowEnd, LendingChange, LinkLoss, LoanEnd};
 use super::flood::SendRate;
-use super::link::{LinkSession, LinkState, PeerIntent, ShutCause};
+use super::link::{LinkSession, LinkState, Membership, PairEnd, PeerIntent, ShutCause};
 use super::machine::{LendingNode, STRANGERS_MAX};
 use super::status::LendingPhase;
 use crate::borrower::BorrowState;
@@ -24,18 +24,23 @@ const INCOMPATIBLE_FOR: Duration = Duration::from_secs(60);
 impl LendingNode {
     /// The peer whose present connection this is.
     pub(super) fn peer_on(&self, connection: ConnectionId) -> Option<PeerId> {
-        self.peers()
-            .find(|peer| self.links[peer.slot()].connection() == Some(connection))
+        let peer = self.connections.get(&connection).copied()?;
+        (self.links[peer.slot()].connection() == Some(connection)).then_some(peer)
     }
 
     pub(super) fn connected(
         &mut self,
         now: Duration,
         connection: ConnectionId,
+        opener: PairEnd,
         name: &NodeName,
         nonce: SessionNonce,
     ) {
-        let Some(peer) = self.peer_named(name) else {
+        let peer = self.peer_named(name).filter(|peer| {
+            let membership = self.links[peer.slot()].membership;
+            membership == Membership::Member || self.has_business(*peer)
+        });
+        let Some(peer) = peer else {
             self.stranger(name);
             return self.actions.push(LendingAction::Close { connection });
         };
@@ -48,7 +53,12 @@ impl LendingNode {
             self.links[peer.slot()].counters.turned_away += 1;
             return self.actions.push(LendingAction::Close { connection });
         }
+        if self.keeps_present(now, peer, opener) {
+            return self.actions.push(LendingAction::Close { connection });
+        }
         self.lose(now, peer, LinkLoss::Replaced);
+        self.wake(peer);
+        self.connections.insert(connection, peer);
         let ours = SessionId(self.next_session);
         self.next_session += 1;
         let link = &mut self.links[peer.slot()];
@@ -59,6 +69,9 @@ impl LendingNode {
         link.session = LinkSession {
             ours,
             nonce: Some(nonce),
+            opener: Some(opener),
+            opened_at: now,
+            used_at: now,
             ..LinkSession::default()
         };
         let hello = ControlHello {
@@ -119,6 +132,9 @@ impl LendingNode {
 
     pub(super) fn message(&mut self, now: Duration, peer: PeerId, message: ControlMessage) {
         let is_up = self.links[peer.slot()].is_up();
+        if !message.is_sign_of_life() {
+            self.links[peer.slot()].session.used_at = now;
+        }
         match message {
             ControlMessage::Hello(hello) if !is_up => self.hello(now, peer, &hello),
             ControlMessage::Bye(Bye { reason }) => self.bye(now, peer, reason),
@@ -138,11 +154,14 @@ impl LendingNode {
                 self.held_by_peer(now, peer, &ping.held);
             }
             ControlMessage::Pong(pong) => self.pong(now, peer, pong),
-            ControlMessage::Report(report) => self.links[peer.slot()].session.report = report,
-            // The node follows no leader, and leads nobody.
-            ControlMessage::ClusterReport(_)
-            | ControlMessage::Members(_)
-            | ControlMessage::Advise(_) => self.links[peer.slot()].counters.lines_unknown += 1,
+            ControlMessage::Report(report) => {
+                let session = &mut self.links[peer.slot()].session;
+                session.report = report;
+                session.report_at = Some(now);
+            }
+            ControlMessage::ClusterReport(report) => self.reported_by(now, peer, *report),
+            ControlMessage::Members(update) => self.members_told(peer, &update),
+            ControlMessage::Advise(advice) => self.advised_by(now, peer, &advice),
         }
     }
 
@@ -217,6 +236,8 @@ impl LendingNode {
         }
         self.ping(now, peer);
         self.report(now, peer);
+        self.note_in_ledger(peer, |ledger, name| ledger.connected(name));
+        self.leader_session(now, peer, hello.incarnation);
     }
 
     fn bye(&mut self, now: Duration, peer: PeerId, reason: ByeReason) {
@@ -231,6 +252,9 @@ impl LendingNode {
             },
         };
         let connection = link.connection();
+        if reason == ByeReason::Leaving {
+            self.note_in_ledger(peer, |ledger, name| ledger.remove_member(now, name));
+        }
         self.end_leases(peer, LoanEnd::Bye, BorrowEnd::Bye);
         self.lose(now, peer, LinkLoss::Bye);
         self.links[peer.slot()].state = next;
@@ -258,8 +282,10 @@ impl LendingNode {
         if let (true, ours) = session {
             self.actions
                 .push(LendingAction::CloseSession { peer, ours });
+            self.note_in_ledger(peer, |ledger, name| ledger.disconnected(name));
         }
         if let Some(connection) = connection {
+            self.connections.remove(&connection);
             self.actions.push(LendingAction::Close { connection });
         }
     }
@@ -313,6 +339,7 @@ impl LendingNode {
         let link = &mut self.links[peer.slot()];
         if link.state == LinkState::Denied {
             link.state = LinkState::Away { retry_at: now };
+            self.wake(peer);
         }
     }
 
@@ -322,6 +349,7 @@ impl LendingNode {
         let Some(connection) = link.connection() else {
             return;
         };
+        self.connections.remove(&connection);
         let was_up = link.is_up();
         let ours = link.session.ours;
         link.state = link.away(now);
@@ -335,6 +363,7 @@ impl LendingNode {
         self.log(peer, LendingChange::Lost { reason });
         self.actions
             .push(LendingAction::CloseSession { peer, ours });
+        self.note_in_ledger(peer, |ledger, name| ledger.disconnected(name));
         self.loans.lose_session(peer, now);
         self.borrows.lose_session(peer, now);
         if matches!(self.borrows.state(peer), BorrowState::Suspect { .. }) {
@@ -348,6 +377,7 @@ impl LendingNode {
         }
         self.links[peer.slot()].session.intent = PeerIntent::Leaves;
         self.log(peer, LendingChange::Leaving);
+        self.note_in_ledger(peer, |ledger, name| ledger.leaves(now, name));
         self.return_all(now, peer);
     }
 
@@ -358,6 +388,9 @@ impl LendingNode {
             return;
         };
         link.session.quiet = Duration::ZERO;
+        if !message.is_sign_of_life() {
+            link.session.used_at = now;
+        }
         if !self.actions.push_send(connection, message) {
             self.lose(now, peer, LinkLoss::SendsFull);
         }

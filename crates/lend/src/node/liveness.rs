@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::action::LendingAction;
 use super::event::LinkLoss;
-use super::link::{Dialer, LinkState, SentPing};
+use super::link::{LinkState, SentPing};
 use super::links::HELLO_WITHIN;
 use super::machine::LendingNode;
 use crate::control::{ControlMessage, Ping, Pong};
@@ -40,10 +40,8 @@ impl LendingNode {
     }
 
     fn dial(&mut self, peer: PeerId) {
-        let goes = self.phase.goes();
-        let link = &mut self.links[peer.slot()];
-        if link.dialer == Dialer::Us && !goes {
-            link.state = LinkState::Connecting;
+        if self.opens_link(peer) && !self.phase.goes() {
+            self.links[peer.slot()].state = LinkState::Connecting;
             self.actions.push(LendingAction::Connect { peer });
         }
     }
@@ -57,8 +55,11 @@ impl LendingNode {
         if session.silence >= SILENCE_MAX {
             return self.lose(now, peer, LinkLoss::Silent);
         }
+        if self.is_idle(now, peer) {
+            return self.end_idle(now, peer);
+        }
         if since_report >= REPORT_EVERY {
-            self.report(now, peer);
+            self.report_regularly(now, peer);
         }
         if quiet >= PING_AFTER {
             self.ping(now, peer);
@@ -80,9 +81,28 @@ impl LendingNode {
         }
     }
 
+    /// Reports what has a use: to the leader all, and to who may borrow what has changed.
+    fn report_regularly(&mut self, now: Duration, peer: PeerId) {
+        if self.on_demand.is_none() {
+            return self.report(now, peer);
+        }
+        if self.is_followed(peer) {
+            return self.report_to_leader(now, peer);
+        }
+        let session = &mut self.links[peer.slot()].session;
+        session.since_report = Duration::ZERO;
+        let reported = session.reported;
+        let is_follower = self.ledger().is_some() && !self.has_business(peer);
+        if !is_follower && reported != Some(self.report_for(now, peer)) {
+            self.report(now, peer);
+        }
+    }
+
     pub(super) fn report(&mut self, now: Duration, peer: PeerId) {
         let report = self.report_for(now, peer);
-        self.links[peer.slot()].session.since_report = Duration::ZERO;
+        let session = &mut self.links[peer.slot()].session;
+        session.since_report = Duration::ZERO;
+        session.reported = Some(report);
         self.send(now, peer, ControlMessage::Report(report));
     }
 }

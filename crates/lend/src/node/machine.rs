@@ -1,15 +1,19 @@
 //! The state machine of one node: where inputs go, and what all parts share.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::action::{ActionQueue, FreeReason, LendingAction};
 use super::event::{BorrowEnd, LendingChange, LendingEvent, LoanEnd};
 use super::flood::SendRate;
 use super::input::LendingInput;
-use super::link::{PeerLink, ShutCause};
+use super::link::{Membership, PairEnd, PeerLink, ShutCause};
+use super::on_demand::{ArenaBlocks, OnDemand};
 use super::roles::{RoleGate, RoleInputs};
-use super::settings::{NodeSettings, NodeSettingsError};
-use super::status::{LendingPhase, LendingStatus, PeerStatus};
+use super::settings::{NodeSettings, NodeSettingsError, Topology};
+use super::status::{FollowingStatus, LendingPhase, LendingStatus, PeerStatus};
+use sublet_policy::placement::PlacementChoice;
+
 use crate::borrower::BorrowTable;
 use crate::control::ControlLine;
 use crate::ids::{ConnectionId, LentBlock, NodeName, PeerId};
@@ -29,6 +33,16 @@ pub(super) const STRANGERS_MAX: usize = 64;
 pub struct LendingNode {
     pub(super) settings: NodeSettings,
     pub(super) links: Vec<PeerLink>,
+    /// The number of each name that is or was a member.
+    pub(super) names: BTreeMap<NodeName, PeerId>,
+    /// Whose connection each is.
+    pub(super) connections: BTreeMap<ConnectionId, PeerId>,
+    /// The peers that each tick looks after: all in a full mesh, else those with which something is going on.
+    pub(super) awake: BTreeSet<PeerId>,
+    pub(super) on_demand: Option<Box<OnDemand>>,
+    pub(super) members_refused: u64,
+    /// The blocks that the store sets aside for borrowers now.
+    pub(super) set_aside: u32,
     pub(super) loans: LoanTable,
     pub(super) borrows: BorrowTable,
     pub(super) roles: RoleGate,
@@ -52,12 +66,28 @@ impl LendingNode {
         let links = settings
             .members
             .iter()
-            .map(|member| PeerLink::new(&settings.node, member))
-            .collect();
+            .map(|member| PeerLink::new(&settings.node, member));
+        let links: Vec<PeerLink> = links.collect();
         let phase = settings.drain.map(|within| LendingPhase::Draining {
             until: now + within,
         });
-        Ok(LendingNode {
+        // The settings bound the number of members.
+        let numbers = || (0..links.len() as u16).map(PeerId);
+        let named = links.iter().map(|link| link.name.clone()).zip(numbers());
+        let (on_demand, awake) = match &settings.topology {
+            Topology::FullMesh => (None, numbers().collect()),
+            Topology::OnDemand(on_demand) => {
+                let part = OnDemand::new(now, on_demand.clone());
+                (Some(Box::new(part)), BTreeSet::new())
+            }
+        };
+        let mut node = LendingNode {
+            names: named.collect(),
+            connections: BTreeMap::new(),
+            awake,
+            on_demand,
+            members_refused: 0,
+            set_aside: 0,
             links,
             loans: LoanTable::new(settings.members.len()),
             borrows: BorrowTable::new(settings.members.len()),
@@ -73,7 +103,9 @@ impl LendingNode {
             strangers_seen: 0,
             actions: ActionQueue::default(),
             settings,
-        })
+        };
+        node.find_leader(now);
+        Ok(node)
     }
 
     /// Takes in what happened. What it wants done is in [`LendingNode::poll_action`] afterwards. Inputs about peers that
@@ -85,7 +117,12 @@ impl LendingNode {
                 connection,
                 name,
                 nonce,
-            } => self.connected(now, connection, &name, nonce),
+            } => self.connected(now, connection, PairEnd::Us, &name, nonce),
+            LendingInput::Accepted {
+                connection,
+                name,
+                nonce,
+            } => self.connected(now, connection, PairEnd::Them, &name, nonce),
             LendingInput::ConnectFailed { peer } if self.is_member(peer) => {
                 self.connect_failed(now, peer)
             }
@@ -94,6 +131,10 @@ impl LendingNode {
             LendingInput::Garbled { connection } => self.garbled(now, connection),
             LendingInput::Ended { connection } => self.connection_ended(now, connection),
             LendingInput::Lendable { blocks } => self.lendable = blocks,
+            LendingInput::Arena { total, free } => self.arena(ArenaBlocks { total, free }),
+            LendingInput::Members(change) => self.change_members(now, change),
+            LendingInput::Leader { leader, term } => self.leader_named(now, leader, term),
+            LendingInput::Placement(placement) => self.place_by(placement),
             LendingInput::Wanted { blocks } => self.wanted = blocks.min(self.settings.borrow_max),
             LendingInput::BlocksLent {
                 peer,
@@ -148,14 +189,22 @@ impl LendingNode {
 
     /// The peer of a name.
     pub fn peer_named(&self, name: &NodeName) -> Option<PeerId> {
-        let found = self.links.iter().position(|link| link.name == *name)?;
-        // The settings bound the number of members.
-        Some(PeerId(found as u16))
+        self.names.get(name).copied()
+    }
+
+    /// The name of a peer. `None` if there is none of this number.
+    pub fn peer_name(&self, peer: PeerId) -> Option<&NodeName> {
+        self.links.get(peer.slot()).map(|link| &link.name)
     }
 
     /// How the node stands with its peers.
     pub fn status(&self) -> LendingStatus {
-        let peers = self.peers().map(|peer| self.peer_status(peer)).collect();
+        let is_shown = |peer: &PeerId| {
+            let link = &self.links[peer.slot()];
+            link.membership == Membership::Member || self.has_business(*peer) || link.is_up()
+        };
+        let peers = self.peers().filter(is_shown);
+        let peers = peers.map(|peer| self.peer_status(peer)).collect();
         LendingStatus {
             phase: self.phase,
             lent: self.loans.lent(),
@@ -164,7 +213,38 @@ impl LendingNode {
             lendable: self.lendable_now(),
             strangers: self.strangers_seen,
             events_dropped: self.actions.events_dropped,
+            members_refused: self.members_refused,
+            following: self.following(),
             peers,
+        }
+    }
+
+    fn following(&self) -> Option<FollowingStatus> {
+        let part = self.on_demand.as_ref()?;
+        let silence = self.ticked_at.saturating_sub(part.leader.heard_at);
+        let follows = part.ledger.is_none() && part.leader.name.is_some();
+        Some(FollowingStatus {
+            leader: part.leader.name.clone(),
+            term: part.leader.term,
+            silent_for: follows.then_some(silence),
+            listed: part.view.listed(),
+            followed: part.followed,
+            ignored: part.ignored,
+        })
+    }
+
+    fn arena(&mut self, arena: ArenaBlocks) {
+        if let Some(part) = &mut self.on_demand {
+            part.arena = arena;
+        }
+    }
+
+    fn place_by(&mut self, placement: PlacementChoice) {
+        if let Some(part) = &mut self.on_demand {
+            if let Some(ledger) = &mut part.ledger {
+                ledger.place_by(placement.clone());
+            }
+            part.settings.placement = placement;
         }
     }
 
@@ -185,19 +265,27 @@ impl LendingNode {
     fn tick(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.ticked_at).min(TICK_GAP_MAX);
         self.ticked_at = now;
-        for peer in self.peers() {
+        for peer in self.awake_peers() {
             self.tick_link(now, passed, peer);
         }
         self.expire(now);
         self.tick_notices(now);
         self.tick_phase(now);
+        self.tick_ledger(now);
+        self.tick_search(now);
+        self.let_rest();
+    }
+
+    /// The peers that a tick looks after.
+    pub(super) fn awake_peers(&self) -> Vec<PeerId> {
+        self.awake.iter().copied().collect()
     }
 
     /// What follows from any input: the roles, own loans that are wanted back, and requests to others.
     fn settle(&mut self, now: Duration) {
         let borrowed = self.borrows.borrowed();
         let inputs = RoleInputs {
-            lent: self.loans.lent().saturating_add(self.set_aside()),
+            lent: self.loans.lent().saturating_add(self.set_aside),
             borrowed: borrowed.saturating_add(self.borrows.asked()),
             wanted: self.wanted.saturating_sub(borrowed),
         };
@@ -264,6 +352,7 @@ impl LendingNode {
         if self.count_line(now, peer) == SendRate::Flood {
             return self.shut(now, peer, ShutCause::Flood);
         }
+        self.hear_leader(now, peer);
         match line {
             ControlLine::UnknownKind => self.links[peer.slot()].counters.lines_unknown += 1,
             ControlLine::Message(message) => self.message(now, peer, message),

@@ -135,7 +135,7 @@ impl LendingNode {
 
     /// Ends notices that were followed, and asks for the heats of what was not returned in time.
     pub(super) fn tick_notices(&mut self, now: Duration) {
-        for peer in self.peers() {
+        for peer in self.awake_peers() {
             let lent = self.loans.lent_to(peer);
             let Some(notice) = &mut self.links[peer.slot()].notice else {
                 continue;

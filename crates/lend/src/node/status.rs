@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::counters::PeerCounters;
 use super::link::LinkState;
 use crate::control::LendReport;
-use crate::ids::{Incarnation, NodeName};
+use crate::ids::{Incarnation, NodeName, Term};
 
 /// Whether a node lends at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,29 @@ pub struct LendingStatus {
     pub strangers: u64,
     /// How many events were dropped because nobody took them.
     pub events_dropped: u64,
-    /// Each peer, in the order of the members.
+    /// How many members found no number because there had been too many.
+    pub members_refused: u64,
+    /// The leader that the node follows, if it has connections on demand.
+    pub following: Option<FollowingStatus>,
+    /// Each peer, in the order of the members. Those that are no more come only while there are leases.
     pub peers: Vec<PeerStatus>,
+}
+
+/// The leader that a node follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowingStatus {
+    /// Its name, if somebody leads.
+    pub leader: Option<NodeName>,
+    /// The highest term that was seen.
+    pub term: Term,
+    /// For how long it has said nothing. `None` if this node leads, or nobody.
+    pub silent_for: Option<Duration>,
+    /// How many nodes take part, by its list.
+    pub listed: Option<usize>,
+    /// How much of its advice was followed.
+    pub followed: u64,
+    /// How many messages were ignored that only a leader sends: they were of others, or of an earlier term.
+    pub ignored: u64,
 }
 
 /// How a node stands with one peer. All amounts are blocks.

@@ -60,10 +60,11 @@ impl World {
         } else {
             self.delay()
         };
+        let by_turns = self.lends_by_turns();
         let store = &mut self.members[member].store;
         match action {
             LendingAction::LendBlocks { peer, blocks } => {
-                let (blocks, shortfall) = if self.luck.one_in(4) {
+                let (blocks, shortfall) = if self.luck.one_in(4) && by_turns {
                     let some = self.luck.below(u64::from(blocks) + 1) as u32;
                     (some, LoanShortfall::TurnOver)
                 } else {

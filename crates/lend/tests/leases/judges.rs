@@ -184,9 +184,12 @@ impl Judges {
     }
 }
 
+/// No story has more peers.
+const PEERS_MAX: usize = 8;
+
 /// A block is in at most one lease, and the store knows that it is away.
 fn owner(member: &Member) {
-    let peers = (0..member.sessions.len().max(2) as u16).map(PeerId);
+    let peers = (0..PEERS_MAX as u16).map(PeerId);
     let mut lent = BTreeSet::new();
     for block in peers.flat_map(|peer| member.node.loans().blocks_of(peer)) {
         assert!(lent.insert(block.block), "{block:?} is in two leases");

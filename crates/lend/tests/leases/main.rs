@@ -3,6 +3,7 @@
 mod driver;
 mod judges;
 mod luck;
+mod on_demand;
 mod pair;
 mod store;
 mod world;
@@ -10,7 +11,7 @@ mod world;
 use std::time::Duration;
 
 use sublet_lend::node::{LendingInput, RecallReason, ReturnReason};
-use world::{BLOCKS, World, peer_of};
+use world::{BLOCKS, Wiring, World, peer_of};
 
 /// Each run has at least this many judged steps.
 const STEPS: u64 = 200_000;
@@ -135,8 +136,8 @@ fn books(world: &World) {
     }
 }
 
-fn run(seed: u64, members: usize) {
-    let mut world = World::new(seed, members);
+fn run(seed: u64, members: usize, wiring: Wiring) {
+    let mut world = World::wired(seed, members, wiring);
     let (mut rounds, mut lent_after_quiet) = (0u64, 0u64);
     while world.judges.steps < STEPS {
         world.is_calm = false;
@@ -166,10 +167,21 @@ fn run(seed: u64, members: usize) {
 
 #[test]
 fn two_nodes_agree_whatever_happens() {
-    (0..2).for_each(|seed| run(seed, 2));
+    (0..2).for_each(|seed| run(seed, 2, Wiring::FullMesh));
 }
 
 #[test]
 fn three_nodes_agree_whatever_happens() {
-    (100..103).for_each(|seed| run(seed, 3));
+    (100..103).for_each(|seed| run(seed, 3, Wiring::FullMesh));
+}
+
+#[test]
+fn nodes_that_follow_a_leader_agree_whatever_happens() {
+    run(200, 2, Wiring::Leader(1));
+    run(201, 3, Wiring::Leader(2));
+}
+
+#[test]
+fn nodes_without_a_leader_agree_whatever_happens() {
+    run(300, 3, Wiring::Leaderless);
 }

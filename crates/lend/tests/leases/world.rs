@@ -9,9 +9,10 @@ use sublet_lend::ids::{
 };
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
-    LendTo, LendingInput, LendingNode, MemberSettings, NodeSettings, RecallReason, ReturnReason,
-    TICK_EVERY,
+    LeaderNaming, LendTo, LendingInput, LendingNode, MemberSettings, NodeSettings,
+    OnDemandSettings, RecallReason, ReturnReason, TICK_EVERY, Topology,
 };
+use sublet_policy::placement::PlacementChoice;
 
 use crate::judges::Judges;
 use crate::luck::Luck;
@@ -74,10 +75,40 @@ pub(crate) struct World {
     next_connection: u64,
     /// Whether stores answer at once and always.
     pub(crate) is_calm: bool,
+    wiring: Wiring,
+}
+
+/// With whom nodes have connections, and who leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wiring {
+    /// Each with each.
+    FullMesh,
+    /// On demand, with a leader that the settings name.
+    Leader(usize),
+    /// On demand, with nobody named.
+    Leaderless,
+}
+
+impl Wiring {
+    fn topology(self, seed: u64) -> Topology {
+        let leader = match self {
+            Wiring::FullMesh => return Topology::FullMesh,
+            Wiring::Leader(leader) => LeaderNaming::Fixed(name_of(leader)),
+            Wiring::Leaderless => LeaderNaming::Nobody,
+        };
+        Topology::OnDemand(OnDemandSettings {
+            leader,
+            placement: PlacementChoice::default(),
+            rack: None,
+            seed,
+        })
+    }
 }
 
 pub(crate) fn name_of(member: usize) -> NodeName {
-    ["a", "b", "c"][member].parse().expect("a name")
+    ["a", "b", "c", "d", "e", "f"][member]
+        .parse()
+        .expect("a name")
 }
 
 /// The peer's place in the list of members of a node.
@@ -92,6 +123,10 @@ pub(crate) fn member_of(of: usize, peer: PeerId) -> usize {
 
 impl World {
     pub(crate) fn new(seed: u64, members: usize) -> World {
+        World::wired(seed, members, Wiring::FullMesh)
+    }
+
+    pub(crate) fn wired(seed: u64, members: usize, wiring: Wiring) -> World {
         let mut world = World {
             now: Duration::ZERO,
             members: Vec::new(),
@@ -103,6 +138,7 @@ impl World {
             sequence: 0,
             next_connection: 1,
             is_calm: false,
+            wiring,
         };
         for n in 0..members {
             let member = world.born(n, members);
@@ -133,6 +169,7 @@ impl World {
             },
             borrow_max: 200,
             drain: None,
+            topology: self.wiring.topology(incarnation.0),
         };
         Member {
             node: LendingNode::new(Duration::ZERO, settings).expect("good settings"),
@@ -269,6 +306,18 @@ impl World {
         self.now = end;
     }
 
+    /// Whether a store may set fewer blocks aside than it has. Calm stories on demand ask for the lender of all.
+    pub(crate) fn lends_by_turns(&self) -> bool {
+        !self.is_calm || self.wiring == Wiring::FullMesh
+    }
+
+    /// How many connections two nodes have with each other.
+    pub(crate) fn connections_of(&self, a: usize, b: usize) -> usize {
+        let of_both =
+            |connection: &&Connection| connection.ends.contains(&a) && connection.ends.contains(&b);
+        self.connections.values().filter(of_both).count()
+    }
+
     fn tick(&mut self, member: usize, incarnation: Incarnation) {
         if self.members[member].incarnation != incarnation {
             return;
@@ -313,14 +362,20 @@ impl World {
             self.members[end]
                 .readers
                 .insert(connection, LineReader::default());
-            self.tell(
-                end,
-                LendingInput::Connected {
+            let name = name_of(other);
+            let input = match end == from {
+                true => LendingInput::Connected {
                     connection,
-                    name: name_of(other),
+                    name,
                     nonce,
                 },
-            );
+                false => LendingInput::Accepted {
+                    connection,
+                    name,
+                    nonce,
+                },
+            };
+            self.tell(end, input);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sublet_lend::control::{Addresses, VERSION_RANGE};
 use sublet_lend::ids::Incarnation;
 use sublet_lend::lender::LendLimits;
-use sublet_lend::node::{LendTo, MemberSettings, NodeSettings};
+use sublet_lend::node::{LendTo, MemberSettings, NodeSettings, Topology};
 use sublet_lend::seal::Cipher;
 use sublet_tls::peer::PeerTlsSettings;
 use sublet_types::NodeName;
@@ -62,6 +62,7 @@ impl ControlPlaneSettings {
             limits: self.limits,
             borrow_max: self.borrow_max,
             drain: self.drain,
+            topology: Topology::FullMesh,
         }
     }
 }

@@ -1,0 +1,145 @@
+//! Which nodes take part, as the leader tells it.
+
+use std::collections::BTreeSet;
+
+use crate::control::MembersUpdate;
+use crate::ids::NodeName;
+
+/// What a leader's list says of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// It takes part.
+    Listed,
+    /// It does not.
+    Unlisted,
+    /// The list is not known.
+    Unknown,
+}
+
+/// Parts of an update that are still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OpenUpdate {
+    to: u64,
+    parts_left: u32,
+}
+
+/// The leader's list, as far as it was told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MemberView {
+    names: BTreeSet<NodeName>,
+    /// 0 if the list is not known.
+    revision: u64,
+    open: Option<OpenUpdate>,
+}
+
+impl MemberView {
+    /// Forgets the list: another session with the leader begins.
+    pub(super) fn clear(&mut self) {
+        *self = MemberView::default();
+    }
+
+    /// What the list says of a node.
+    pub(super) fn listing(&self, name: &NodeName) -> Listing {
+        match (self.revision, self.names.contains(name)) {
+            (0, _) => Listing::Unknown,
+            (_, true) => Listing::Listed,
+            (_, false) => Listing::Unlisted,
+        }
+    }
+
+    /// How many nodes take part. `None` if the list is not known.
+    pub(super) fn listed(&self) -> Option<usize> {
+        (self.revision > 0).then_some(self.names.len())
+    }
+
+    /// Takes a part of an update in. After one that does not fit, the list is not known until a whole one comes.
+    pub(super) fn update(&mut self, update: &MembersUpdate) {
+        let fits = match self.open {
+            Some(open) => {
+                open.to == update.to && open.parts_left.checked_sub(1) == Some(update.parts_left)
+            }
+            None => update.from == 0 || update.from == self.revision,
+        };
+        if !fits {
+            return self.clear();
+        }
+        if update.from == 0 && self.open.is_none() {
+            self.clear();
+        }
+        for name in update.removed.iter() {
+            self.names.remove(name);
+        }
+        self.names.extend(update.added.iter().cloned());
+        let OpenUpdate { to, parts_left } = OpenUpdate {
+            to: update.to,
+            parts_left: update.parts_left,
+        };
+        match parts_left {
+            0 => (self.revision, self.open) = (to, None),
+            _ => (self.revision, self.open) = (0, Some(OpenUpdate { to, parts_left })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::MemberNames;
+    use crate::ids::Term;
+
+    fn name(text: &str) -> NodeName {
+        text.parse().expect("a name")
+    }
+
+    fn names(text: &str) -> MemberNames {
+        let names: BTreeSet<NodeName> = text.split_whitespace().map(name).collect();
+        MemberNames::try_from(names).expect("few names")
+    }
+
+    fn update(
+        (from, to): (u64, u64),
+        (added, removed): (&str, &str),
+        parts_left: u32,
+    ) -> MembersUpdate {
+        MembersUpdate {
+            term: Term(1),
+            from,
+            to,
+            added: names(added),
+            removed: names(removed),
+            parts_left,
+        }
+    }
+
+    #[test]
+    fn a_list_is_known_when_all_its_parts_are_in() {
+        let mut view = MemberView::default();
+        assert_eq!(view.listing(&name("a")), Listing::Unknown);
+        view.update(&update((0, 5), ("a", ""), 1));
+        assert_eq!(view.listing(&name("a")), Listing::Unknown);
+        view.update(&update((0, 5), ("b", ""), 0));
+        assert_eq!(view.listing(&name("a")), Listing::Listed);
+        assert_eq!(view.listing(&name("c")), Listing::Unlisted);
+        view.update(&update((5, 7), ("c", "a"), 0));
+        assert_eq!(view.listing(&name("a")), Listing::Unlisted);
+        assert_eq!(view.listing(&name("c")), Listing::Listed);
+        assert_eq!(view.listed(), Some(2));
+    }
+
+    #[test]
+    fn after_a_gap_nothing_is_known_until_a_whole_list_comes() {
+        for gap in [update((6, 8), ("c", ""), 0), update((4, 8), ("c", ""), 0)] {
+            let mut view = MemberView::default();
+            view.update(&update((0, 5), ("a b", ""), 0));
+            view.update(&gap);
+            assert_eq!(view.listing(&name("a")), Listing::Unknown);
+            view.update(&update((0, 9), ("c", ""), 0));
+            assert_eq!(view.listing(&name("a")), Listing::Unlisted);
+            assert_eq!(view.listing(&name("c")), Listing::Listed);
+        }
+        let mut view = MemberView::default();
+        view.update(&update((0, 5), ("a", ""), 2));
+        view.update(&update((0, 5), ("b", ""), 0));
+        assert_eq!(view.listed(), None);
+    }
+}

@@ -1,0 +1,482 @@
+//! A node with connections on demand, spoken to by hand: whose advice counts, whom it draws, and members that come and
+//! go.
+
+use std::time::Duration;
+
+use sublet_lend::control::{
+    Addresses, BlockCount, Borrow, BorrowAdvice, ControlHello, ControlMessage, Grant, LendReport,
+    VERSION_RANGE,
+};
+use sublet_lend::ids::{
+    ConnectionId, Incarnation, LeaseId, NodeName, PeerId, SessionId, SessionNonce, Term,
+};
+use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
+use sublet_lend::node::{
+    IDLE_AFTER, LEADER_SILENT_AFTER, LeaderNaming, LendTo, LendingAction, LendingInput,
+    LendingNode, LinkState, MemberSettings, MembersChange, NodeSettings, OnDemandSettings,
+    Topology,
+};
+use sublet_policy::placement::{AdviceReason, PlacementChoice};
+
+fn name(text: &str) -> NodeName {
+    text.parse().expect("a name")
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn member(text: &str) -> MemberSettings {
+    MemberSettings {
+        name: name(text),
+        lend: LendTo::Allowed,
+    }
+}
+
+fn advice(term: u64, lender: &str, blocks: u32) -> ControlMessage {
+    ControlMessage::Advise(Box::new(BorrowAdvice {
+        term: Term(term),
+        borrower: name("m"),
+        lender: name(lender),
+        blocks: BlockCount::saturating(blocks),
+        why: AdviceReason::Other,
+        shortage: None,
+    }))
+}
+
+/// The node `m` with members that say what the test lets them say.
+struct Told {
+    node: LendingNode,
+    now: Duration,
+    /// Whom it called and did not reach yet.
+    called: Vec<String>,
+    closed: Vec<ConnectionId>,
+    asked: Vec<(ConnectionId, u32)>,
+    connections: u64,
+}
+
+impl Told {
+    fn new(leader: LeaderNaming, members: &[&str]) -> Told {
+        let settings = NodeSettings {
+            versions: VERSION_RANGE,
+            cluster: "west".parse().expect("a name"),
+            node: name("m"),
+            incarnation: Incarnation(1),
+            addresses: Addresses::default(),
+            members: members.iter().map(|text| member(text)).collect(),
+            limits: LendLimits {
+                max: LendMax::Auto,
+                max_each: MaxEach::Percent(100),
+            },
+            borrow_max: 100,
+            drain: None,
+            topology: Topology::OnDemand(OnDemandSettings {
+                leader,
+                placement: PlacementChoice::default(),
+                rack: None,
+                seed: 5,
+            }),
+        };
+        Told {
+            node: LendingNode::new(Duration::ZERO, settings).expect("good settings"),
+            now: Duration::ZERO,
+            called: Vec::new(),
+            closed: Vec::new(),
+            asked: Vec::new(),
+            connections: 0,
+        }
+    }
+
+    fn peer(&self, text: &str) -> PeerId {
+        self.node.peer_named(&name(text)).expect("it was a member")
+    }
+
+    fn tell(&mut self, input: LendingInput) {
+        self.node.handle(self.now, input);
+        while let Some(action) = self.node.poll_action() {
+            match action {
+                LendingAction::Connect { peer } => {
+                    let name = self.node.peer_name(peer).expect("a member");
+                    self.called.push(name.as_str().to_owned());
+                }
+                LendingAction::Close { connection } => self.closed.push(connection),
+                LendingAction::Send {
+                    connection,
+                    message: ControlMessage::Borrow(Borrow { blocks }),
+                } => self.asked.push((connection, blocks.get())),
+                _ => {}
+            }
+        }
+    }
+
+    /// Lets time pass in ticks, while all that are connected give signs of life.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += Duration::from_millis(100);
+            self.tell(LendingInput::Tick);
+        }
+    }
+
+    /// As [`Told::pass`]. These connections stay alive.
+    fn pass_with(&mut self, time: Duration, alive: &[ConnectionId]) {
+        let end = self.now + time;
+        while self.now < end {
+            for connection in alive {
+                let pong = ControlMessage::Pong(sublet_lend::control::Pong { tag: 0 });
+                self.tell(LendingInput::message(*connection, pong));
+            }
+            self.pass(Duration::from_millis(100));
+        }
+    }
+
+    fn next_connection(&mut self) -> (ConnectionId, SessionNonce) {
+        self.connections += 1;
+        (ConnectionId(self.connections), SessionNonce([1; 32]))
+    }
+
+    /// A call reaches its peer, without a hello yet.
+    fn reached(&mut self, text: &str) -> ConnectionId {
+        let called = self.called.iter().position(|called| called == text);
+        self.called.remove(called.expect("it was called"));
+        let (connection, nonce) = self.next_connection();
+        let name = name(text);
+        self.tell(LendingInput::Connected {
+            connection,
+            name,
+            nonce,
+        });
+        connection
+    }
+
+    /// A peer calls, without a hello yet.
+    fn accepted(&mut self, text: &str) -> ConnectionId {
+        let (connection, nonce) = self.next_connection();
+        let name = name(text);
+        self.tell(LendingInput::Accepted {
+            connection,
+            name,
+            nonce,
+        });
+        connection
+    }
+
+    fn greet(&mut self, connection: ConnectionId, text: &str, incarnation: u64) {
+        let hello = ControlMessage::Hello(Box::new(ControlHello {
+            versions: VERSION_RANGE,
+            cluster: "west".parse().expect("a name"),
+            node: name(text),
+            incarnation: Incarnation(incarnation),
+            session: SessionId(connection.0),
+            nonce: SessionNonce([2; 32]),
+            addresses: Addresses::default(),
+        }));
+        self.tell(LendingInput::message(connection, hello));
+    }
+
+    /// A call reaches its peer, and both understand each other.
+    fn up(&mut self, text: &str) -> ConnectionId {
+        let connection = self.reached(text);
+        self.greet(connection, text, 7);
+        connection
+    }
+
+    fn hear(&mut self, connection: ConnectionId, message: ControlMessage) {
+        self.tell(LendingInput::message(connection, message));
+    }
+
+    fn offer(&mut self, connection: ConnectionId, blocks: u32) {
+        let report = LendReport {
+            lendable: BlockCount::saturating(blocks),
+            ..LendReport::default()
+        };
+        self.hear(connection, ControlMessage::Report(report));
+    }
+
+    fn grant(&mut self, connection: ConnectionId, blocks: u32) {
+        let grant = Grant {
+            lease: LeaseId(u32::from(blocks > 0)),
+            first: 0,
+            count: BlockCount::saturating(blocks),
+            limit: None,
+        };
+        self.hear(connection, ControlMessage::Grant(grant));
+    }
+
+    fn want(&mut self, blocks: u32) {
+        self.tell(LendingInput::Wanted { blocks });
+    }
+
+    fn link(&self, text: &str) -> LinkState {
+        let peers = self.node.status().peers;
+        let found = peers.iter().find(|peer| peer.name == name(text));
+        found.expect("it is shown").link
+    }
+
+    fn ignored(&self) -> u64 {
+        let following = self.node.status().following;
+        following.expect("it has connections on demand").ignored
+    }
+}
+
+#[test]
+fn advice_of_the_named_leader_counts_and_of_nobody_else() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "b", "l"]);
+    m.pass(secs(1));
+    assert_eq!(m.called, ["l"]);
+    let leader = m.up("l");
+    let other = m.accepted("b");
+    m.greet(other, "b", 9);
+    m.want(10);
+    m.hear(other, advice(9, "a", 10));
+    m.pass_with(secs(1), &[leader]);
+    assert!(m.called.is_empty());
+    assert_eq!(m.ignored(), 1);
+    m.hear(leader, advice(1, "a", 7));
+    m.pass_with(secs(1), &[leader]);
+    assert_eq!(m.called, ["a"]);
+    let lender = m.up("a");
+    assert_eq!(m.asked, [(lender, 7)]);
+    m.grant(lender, 7);
+    assert_eq!(m.node.borrows().borrowed(), 7);
+}
+
+#[test]
+fn advice_for_others_and_for_who_wants_nothing_asks_nobody() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "l"]);
+    m.pass(secs(1));
+    let leader = m.up("l");
+    m.hear(leader, advice(1, "a", 7));
+    m.pass_with(secs(1), &[leader]);
+    m.want(5);
+    let ControlMessage::Advise(mut for_other) = advice(1, "a", 7) else {
+        unreachable!("it is advice");
+    };
+    for_other.borrower = name("z");
+    m.hear(leader, ControlMessage::Advise(for_other));
+    m.pass_with(secs(1), &[leader]);
+    assert!(m.called.is_empty());
+    m.hear(leader, advice(1, "a", 7));
+    m.pass_with(secs(1), &[leader]);
+    m.up("a");
+    assert_eq!(m.asked.len(), 1);
+    assert_eq!(m.asked[0].1, 5, "it asks for no more than it wants");
+}
+
+/// The judge Calm: no leader of an older term is obeyed.
+#[test]
+fn a_lower_term_than_the_highest_seen_is_ignored() {
+    let mut m = Told::new(LeaderNaming::Elected, &["a", "k", "l"]);
+    let elect = |m: &mut Told, leader: &str, term| {
+        let leader = Some(name(leader));
+        let term = Term(term);
+        m.tell(LendingInput::Leader { leader, term });
+        m.pass(Duration::from_millis(200));
+    };
+    elect(&mut m, "l", 5);
+    let leader = m.up("l");
+    m.want(10);
+    elect(&mut m, "k", 4);
+    assert!(m.called.is_empty(), "an outcome of an earlier election");
+    m.hear(leader, advice(4, "a", 3));
+    m.pass_with(secs(1), &[leader]);
+    assert!(m.called.is_empty(), "advice of an earlier term");
+    elect(&mut m, "k", 8);
+    m.hear(leader, advice(5, "a", 3));
+    m.hear(leader, advice(9, "a", 3));
+    m.pass_with(secs(1), &[leader]);
+    assert_eq!(m.called, ["k"], "advice of one that leads no more");
+    assert_eq!(m.ignored(), 4);
+    let next = m.up("k");
+    m.hear(next, advice(8, "a", 3));
+    m.pass_with(secs(1), &[leader, next]);
+    assert_eq!(m.called, ["a"]);
+}
+
+#[test]
+fn another_run_of_a_named_leader_begins_with_its_own_terms() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "l"]);
+    m.pass(secs(1));
+    let leader = m.up("l");
+    m.want(10);
+    m.hear(leader, advice(7, "a", 3));
+    m.hear(leader, advice(6, "a", 3));
+    assert_eq!(m.ignored(), 1);
+    m.tell(LendingInput::Ended { connection: leader });
+    m.pass(secs(1));
+    let leader = m.reached("l");
+    m.greet(leader, "l", 8);
+    m.hear(leader, advice(1, "a", 3));
+    assert_eq!(m.ignored(), 1);
+}
+
+#[test]
+fn without_advice_two_are_drawn_and_the_freer_is_asked() {
+    let mut m = Told::new(LeaderNaming::Nobody, &["a", "b", "c", "d"]);
+    m.pass(secs(2));
+    assert!(m.called.is_empty());
+    m.want(10);
+    m.pass(Duration::from_millis(300));
+    let called = m.called.clone();
+    assert_eq!(called.len(), 2);
+    let first = m.up(&called[0]);
+    m.offer(first, 30);
+    m.pass_with(Duration::from_millis(100), &[first]);
+    assert!(m.asked.is_empty(), "both are waited for");
+    let second = m.up(&called[1]);
+    m.offer(second, 40);
+    m.pass_with(Duration::from_millis(200), &[first, second]);
+    assert_eq!(m.asked, [(second, 10)]);
+    m.grant(second, 10);
+    m.pass_with(secs(3), &[first, second]);
+    assert_eq!(m.asked.len(), 1);
+}
+
+#[test]
+fn one_answer_must_do_after_a_while_and_a_refusal_draws_again() {
+    let mut m = Told::new(LeaderNaming::Nobody, &["a", "b"]);
+    m.want(10);
+    m.pass(Duration::from_millis(300));
+    let only = m.up("a");
+    m.offer(only, 4);
+    m.pass_with(secs(4), &[only]);
+    assert_eq!(m.asked, [(only, 4)]);
+    m.grant(only, 0);
+    m.called.clear();
+    m.tell(LendingInput::ConnectFailed { peer: m.peer("b") });
+    m.pass_with(secs(3), &[only]);
+    let second = m.up("b");
+    m.offer(second, 8);
+    m.pass_with(secs(4), &[only, second]);
+    let asked_of_second = m.asked.iter().any(|(lender, _)| *lender == second);
+    assert!(asked_of_second, "{:?}", m.asked);
+}
+
+#[test]
+fn a_named_leader_has_a_quarter_of_a_minute_and_impossible_advice_has_not() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "b", "l"]);
+    m.want(10);
+    m.pass(LEADER_SILENT_AFTER - secs(1));
+    assert_eq!(m.called, ["l"]);
+    m.pass(secs(2));
+    assert!(m.called.len() > 1, "{:?}", m.called);
+
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "b", "l"]);
+    m.pass(secs(1));
+    let leader = m.up("l");
+    m.want(10);
+    m.hear(leader, advice(1, "a", 10));
+    m.pass_with(Duration::from_millis(200), &[leader]);
+    let lender = m.up("a");
+    m.grant(lender, 0);
+    m.pass_with(Duration::from_millis(500), &[leader, lender]);
+    assert!(m.called.is_empty());
+    m.hear(leader, advice(1, "a", 10));
+    m.pass_with(secs(2), &[leader, lender]);
+    assert!(m.called.contains(&"b".to_owned()), "{:?}", m.called);
+}
+
+/// Both ends called at once. That of the lesser name stays, whichever comes first.
+#[test]
+fn of_two_calls_at_once_that_of_the_lesser_name_stays() {
+    for (peer, stays_ours) in [("a", false), ("z", true)] {
+        let mut m = Told::new(LeaderNaming::Fixed(name(peer)), &[peer]);
+        m.pass(secs(1));
+        let ours = m.reached(peer);
+        let theirs = m.accepted(peer);
+        let closed = if stays_ours { theirs } else { ours };
+        assert_eq!(m.closed, [closed], "ours was first, {peer}");
+
+        let mut m = Told::new(LeaderNaming::Fixed(name(peer)), &[peer]);
+        m.pass(secs(1));
+        let theirs = m.accepted(peer);
+        let ours = m.reached(peer);
+        let closed = if stays_ours { theirs } else { ours };
+        assert_eq!(m.closed, [closed], "theirs was first, {peer}");
+        // Much later, a new connection means that the peer has lost the old one.
+        m.greet(if stays_ours { ours } else { theirs }, peer, 7);
+        m.pass_with(secs(10), &[ours, theirs]);
+        let anew = m.accepted(peer);
+        assert!(!m.closed.contains(&anew));
+        assert_eq!(m.closed.len(), 2);
+    }
+}
+
+#[test]
+fn an_idle_connection_ends_after_a_minute_and_is_not_made_again() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "l"]);
+    m.pass(secs(1));
+    let leader = m.up("l");
+    let idle = m.accepted("a");
+    m.greet(idle, "a", 9);
+    m.pass_with(IDLE_AFTER - secs(1), &[leader, idle]);
+    assert!(m.closed.is_empty());
+    m.pass_with(secs(2), &[leader, idle]);
+    assert_eq!(m.closed, [idle]);
+    m.pass_with(secs(60), &[leader]);
+    assert!(m.called.is_empty());
+    assert!(matches!(m.link("l"), LinkState::Up { .. }));
+}
+
+#[test]
+fn members_come_and_go_while_it_runs() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["l"]);
+    m.pass(secs(1));
+    let leader = m.up("l");
+    m.want(10);
+    m.hear(leader, advice(1, "n", 10));
+    m.pass_with(secs(1), &[leader]);
+    assert!(m.called.is_empty(), "it is no member yet");
+    m.tell(LendingInput::Members(MembersChange {
+        added: vec![member("n"), member("m"), member("o")],
+        removed: Vec::new(),
+    }));
+    assert_eq!(m.node.status().peers.len(), 3, "its own name is left out");
+    m.hear(leader, advice(1, "n", 10));
+    m.pass_with(secs(1), &[leader]);
+    let lender = m.up("n");
+    m.grant(lender, 10);
+
+    let removed = |names: &[&str]| {
+        LendingInput::Members(MembersChange {
+            added: Vec::new(),
+            removed: names.iter().map(|text| name(text)).collect(),
+        })
+    };
+    m.tell(removed(&["n", "o"]));
+    m.pass_with(secs(70), &[leader, lender]);
+    assert_eq!(m.node.borrows().borrowed(), 10, "leases go on");
+    assert!(m.closed.is_empty());
+    m.tell(LendingInput::Ended { connection: lender });
+    m.pass_with(secs(11), &[leader]);
+    assert_eq!(m.node.borrows().borrowed(), 0);
+    assert_eq!(m.node.status().peers.len(), 1);
+    let stranger = m.accepted("n");
+    assert_eq!(m.closed, [stranger]);
+
+    let before = m.node.peer_named(&name("n"));
+    m.tell(LendingInput::Members(MembersChange {
+        added: vec![member("n")],
+        removed: Vec::new(),
+    }));
+    assert_eq!(
+        m.node.peer_named(&name("n")),
+        before,
+        "a name keeps its number"
+    );
+    let back = m.accepted("n");
+    assert!(!m.closed.contains(&back));
+}
+
+#[test]
+fn a_leader_that_becomes_a_member_later_is_followed() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a"]);
+    m.pass(secs(1));
+    assert!(m.called.is_empty());
+    m.tell(LendingInput::Members(MembersChange {
+        added: vec![member("l")],
+        removed: Vec::new(),
+    }));
+    m.pass(secs(1));
+    assert_eq!(m.called, ["l"]);
+}
