@@ -14,7 +14,7 @@ use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
     IDLE_AFTER, LEADER_SILENT_AFTER, LeaderNaming, LendTo, LendingAction, LendingInput,
     LendingNode, LinkState, MemberSettings, MembersChange, NodeSettings, OnDemandSettings,
-    Topology,
+    PEERS_MAX, Topology,
 };
 use sublet_policy::placement::{AdviceReason, PlacementChoice};
 
@@ -44,6 +44,24 @@ fn advice(term: u64, lender: &str, blocks: u32) -> ControlMessage {
     }))
 }
 
+fn settings(members: &[&str], topology: Topology) -> NodeSettings {
+    NodeSettings {
+        versions: VERSION_RANGE,
+        cluster: "west".parse().expect("a name"),
+        node: name("m"),
+        incarnation: Incarnation(1),
+        addresses: Addresses::default(),
+        members: members.iter().map(|text| member(text)).collect(),
+        limits: LendLimits {
+            max: LendMax::Auto,
+            max_each: MaxEach::Percent(100),
+        },
+        borrow_max: 100,
+        drain: None,
+        topology,
+    }
+}
+
 /// The node `m` with members that say what the test lets them say.
 struct Told {
     node: LendingNode,
@@ -57,26 +75,13 @@ struct Told {
 
 impl Told {
     fn new(leader: LeaderNaming, members: &[&str]) -> Told {
-        let settings = NodeSettings {
-            versions: VERSION_RANGE,
-            cluster: "west".parse().expect("a name"),
-            node: name("m"),
-            incarnation: Incarnation(1),
-            addresses: Addresses::default(),
-            members: members.iter().map(|text| member(text)).collect(),
-            limits: LendLimits {
-                max: LendMax::Auto,
-                max_each: MaxEach::Percent(100),
-            },
-            borrow_max: 100,
-            drain: None,
-            topology: Topology::OnDemand(OnDemandSettings {
-                leader,
-                placement: PlacementChoice::default(),
-                rack: None,
-                seed: 5,
-            }),
-        };
+        let topology = Topology::OnDemand(OnDemandSettings {
+            leader,
+            placement: PlacementChoice::default(),
+            rack: None,
+            seed: 5,
+        });
+        let settings = settings(members, topology);
         Told {
             node: LendingNode::new(Duration::ZERO, settings).expect("good settings"),
             now: Duration::ZERO,
@@ -479,4 +484,22 @@ fn a_leader_that_becomes_a_member_later_is_followed() {
     }));
     m.pass(secs(1));
     assert_eq!(m.called, ["l"]);
+}
+
+#[test]
+fn members_beyond_the_bound_of_a_full_mesh_are_refused_and_counted() {
+    let texts: Vec<String> = (0..PEERS_MAX).map(|n| format!("n{n}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let settings = settings(&texts, Topology::FullMesh);
+    let mut node = LendingNode::new(Duration::ZERO, settings).expect("as many as there may be");
+    let mut change = |added: &[&str], removed: &[&str]| {
+        let change = MembersChange {
+            added: added.iter().map(|text| member(text)).collect(),
+            removed: removed.iter().map(|text| name(text)).collect(),
+        };
+        node.handle(Duration::ZERO, LendingInput::Members(change));
+        (node.status().peers.len(), node.status().members_refused)
+    };
+    assert_eq!(change(&["a", "n0"], &[]), (PEERS_MAX, 1));
+    assert_eq!(change(&["a", "b"], &["n0"]), (PEERS_MAX, 2));
 }

@@ -33,6 +33,9 @@ pub const GONE_SHOWN_FOR: Duration = Duration::from_secs(86_400);
 /// The most pieces of advice that are kept to be shown.
 pub const ADVICE_KEPT_MAX: usize = 64;
 
+/// While more messages wait to be taken, there is no advice, and nobody is told who takes part.
+const ACTIONS_QUEUED_MAX: usize = 64 << 10;
+
 /// The most racks that are told apart. Nodes of others count as if they named none.
 const RACKS_MAX: usize = 4096;
 
@@ -292,6 +295,9 @@ impl Ledger {
         };
         self.books
             .retain(|pair| reports(&pair.lender) && reports(&pair.borrower));
+        if self.actions.len() > ACTIONS_QUEUED_MAX {
+            return;
+        }
         if self.expected == 0 || now >= self.began + ADVISE_AFTER {
             self.advise(now);
         }

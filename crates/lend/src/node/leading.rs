@@ -8,6 +8,9 @@ use crate::control::{ClusterReport, ControlMessage};
 use crate::ids::{NodeName, PeerId, Term};
 use crate::leader::{Ledger, LedgerAction, LedgerSettings};
 
+/// The most messages of the ledger that are sent at one tick. The rest waits for the next one.
+const SENDS_EACH_TICK: usize = 4096;
+
 /// How often this node reports to its own ledger.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
@@ -83,7 +86,10 @@ impl LendingNode {
             ledger.leaves(now, &self.settings.node);
         }
         ledger.tick(now);
-        while let Some(action) = ledger.poll_action() {
+        for _ in 0..SENDS_EACH_TICK {
+            let Some(action) = ledger.poll_action() else {
+                break;
+            };
             self.carry_out(now, action);
         }
         if let Some(part) = &mut self.on_demand {

@@ -108,6 +108,8 @@ impl LendingNode {
                 let blocks = BlockCount::saturating(wish.blocks.min(left));
                 left -= blocks.get();
                 self.borrows.ask(lender, blocks.get());
+                // From now on silence counts sooner. It counts from now on.
+                self.links[lender.slot()].session.silence = Duration::ZERO;
                 self.send(now, lender, ControlMessage::Borrow(Borrow { blocks }));
             } else if can_be_asked && let Some(part) = &mut self.on_demand {
                 part.search.wishes.insert(lender, wish);

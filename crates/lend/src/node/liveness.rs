@@ -10,11 +10,26 @@ use super::machine::LendingNode;
 use crate::control::{ControlMessage, Ping, Pong};
 use crate::ids::PeerId;
 
-/// A peer that says nothing for so long is lost.
-const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// How soon silence is noticed.
+#[derive(Clone, Copy, Debug)]
+struct Watchfulness {
+    /// A node that has said nothing for so long sends a ping.
+    ping_after: Duration,
+    /// A peer that says nothing for so long is lost.
+    silence_max: Duration,
+}
 
-/// A node that has said nothing for so long sends a ping.
-const PING_AFTER: Duration = Duration::from_millis(250);
+/// Where pages may be at stake. Each end that counts a lease pings, and the other one answers.
+const WATCHFUL: Watchfulness = Watchfulness {
+    ping_after: Duration::from_millis(250),
+    silence_max: Duration::from_secs(1),
+};
+
+/// Between a leader and who follows it, and where there is no lease any more.
+const RELAXED: Watchfulness = Watchfulness {
+    ping_after: Duration::from_secs(1),
+    silence_max: Duration::from_secs(3),
+};
 
 /// How often a node reports its figures.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
@@ -52,7 +67,12 @@ impl LendingNode {
         session.quiet += passed;
         session.since_report += passed;
         let (quiet, since_report) = (session.quiet, session.since_report);
-        if session.silence >= SILENCE_MAX {
+        let silence = session.silence;
+        let watch = match self.on_demand.is_none() || self.has_business(peer) {
+            true => WATCHFUL,
+            false => RELAXED,
+        };
+        if silence >= watch.silence_max {
             return self.lose(now, peer, LinkLoss::Silent);
         }
         if self.is_idle(now, peer) {
@@ -61,7 +81,7 @@ impl LendingNode {
         if since_report >= REPORT_EVERY {
             self.report_regularly(now, peer);
         }
-        if quiet >= PING_AFTER {
+        if quiet >= watch.ping_after {
             self.ping(now, peer);
         }
     }

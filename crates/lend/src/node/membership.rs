@@ -16,24 +16,29 @@ impl LendingNode {
         for name in change.removed {
             self.remove_member(now, &name);
         }
+        let is_member = |link: &&PeerLink| link.membership == Membership::Member;
+        let mut members = self.links.iter().filter(is_member).count();
+        let most = self.settings.topology.members_max();
         for member in change.added {
-            self.add_member(now, &member);
+            let known = self.names.get(&member.name).copied();
+            let counts =
+                known.is_some_and(|peer| self.links[peer.slot()].membership == Membership::Member);
+            let has_number = known.is_some() || self.links.len() < NUMBERS_MAX;
+            if member.name == self.settings.node {
+                continue;
+            }
+            if !has_number || (!counts && members == most) {
+                self.members_refused += 1;
+                continue;
+            }
+            members += usize::from(!counts);
+            let peer = known.unwrap_or_else(|| self.number_for(&member));
+            self.add_member(now, peer, &member);
         }
         self.find_leader(now);
     }
 
-    fn add_member(&mut self, now: Duration, member: &MemberSettings) {
-        if member.name == self.settings.node {
-            return;
-        }
-        let peer = match self.names.get(&member.name) {
-            Some(&peer) => peer,
-            None if self.links.len() == NUMBERS_MAX => {
-                self.members_refused += 1;
-                return;
-            }
-            None => self.number_for(member),
-        };
+    fn add_member(&mut self, now: Duration, peer: PeerId, member: &MemberSettings) {
         let link = &mut self.links[peer.slot()];
         link.lend = member.lend;
         let was_former = link.membership == Membership::Former;

@@ -43,6 +43,16 @@ pub enum Topology {
     OnDemand(OnDemandSettings),
 }
 
+impl Topology {
+    /// The most members beside a node.
+    pub fn members_max(&self) -> usize {
+        match self {
+            Topology::FullMesh => PEERS_MAX,
+            Topology::OnDemand(_) => MEMBERS_MAX,
+        }
+    }
+}
+
 /// How a node finds lenders without a connection with each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnDemandSettings {
@@ -121,10 +131,7 @@ impl NodeSettings {
     /// Checks the list of members. The error names the member that is wrong.
     pub(super) fn check(&self) -> Result<(), NodeSettingsError> {
         let members = self.members.len();
-        let most = match self.topology {
-            Topology::FullMesh => PEERS_MAX,
-            Topology::OnDemand(_) => MEMBERS_MAX,
-        };
+        let most = self.topology.members_max();
         if members > most {
             return Err(NodeSettingsError::Many { members, most });
         }

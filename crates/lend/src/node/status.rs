@@ -55,7 +55,7 @@ pub struct LendingStatus {
     pub strangers: u64,
     /// How many events were dropped because nobody took them.
     pub events_dropped: u64,
-    /// How many members found no number because there had been too many.
+    /// How many members were refused because there were too many.
     pub members_refused: u64,
     /// The leader that the node follows, if it has connections on demand.
     pub following: Option<FollowingStatus>,

@@ -210,3 +210,21 @@ fn of_two_connections_at_once_one_stays_with_all_leases() {
         assert!(world.members[A].store.suspended.is_empty());
     }
 }
+
+/// 0.3 kB/s for each connection and 0.5 kB/s besides, in bytes of lines.
+#[test]
+fn signs_of_life_and_reports_take_little() {
+    let (mut world, lender) = borrowed(8);
+    world.sent_bytes.clear();
+    world.run(secs(60));
+    for node in 0..NODES {
+        let others = (0..NODES).filter(|other| *other != node);
+        let connections: usize = others.map(|other| world.connections_of(node, other)).sum();
+        let sent = world.sent_bytes[&node] / 60;
+        println!("{node}: {connections} connections, {sent} bytes a second");
+        assert!(sent <= 300 * connections + 500, "{node} sent {sent} bytes");
+        if node != LEADER && node != A && node != lender {
+            assert!(sent <= 250, "{node} sent {sent} bytes to its leader alone");
+        }
+    }
+}

@@ -76,6 +76,8 @@ pub(crate) struct World {
     /// Whether stores answer at once and always.
     pub(crate) is_calm: bool,
     wiring: Wiring,
+    /// What each node has sent, in bytes of control lines.
+    pub(crate) sent_bytes: BTreeMap<usize, usize>,
 }
 
 /// With whom nodes have connections, and who leads.
@@ -139,6 +141,7 @@ impl World {
             next_connection: 1,
             is_calm: false,
             wiring,
+            sent_bytes: BTreeMap::new(),
         };
         for n in 0..members {
             let member = world.born(n, members);
@@ -265,6 +268,7 @@ impl World {
             .max(now + delay);
         let mut line = Vec::new();
         encode_line(message, &mut line);
+        *self.sent_bytes.entry(from).or_default() += line.len();
         pipe.due.push_back((due, line));
         self.after(due - now, Happening::Arrives(id, to));
     }
