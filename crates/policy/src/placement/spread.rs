@@ -17,7 +17,7 @@ pub(super) struct SpreadLimits {
 }
 
 impl SpreadLimits {
-    fn from_one(self, wish: u32) -> u32 {
+    fn of_one(self, wish: u32) -> u32 {
         let part = (f64::from(wish) * self.percent / 100.0).ceil();
         self.blocks.max(part as u32)
     }
@@ -45,7 +45,7 @@ fn place_one(
     limits: SpreadLimits,
     advice: &mut Vec<Advice>,
 ) {
-    let from_one = limits.from_one(wish.blocks);
+    let from_one = limits.of_one(wish.blocks);
     let Some(richest) = lenders.largest().map(|lender| lender.left) else {
         return;
     };
