@@ -201,6 +201,18 @@ fn spread_shares_scarce_memory_up_to_an_equal_level_and_karma_by_credits() {
 }
 
 #[test]
+fn nobody_is_always_served_first() {
+    let reports = [lender(1, 50), borrower(2, 60), borrower(3, 60)];
+    let first = |draw| {
+        advise(&reports, &choice("two-level", &[]), draw)[0]
+            .borrower
+            .0
+    };
+    let second_first = (0..1000).filter(|draw| first(*draw) == 3).count();
+    assert!((400..600).contains(&second_first), "{second_first} of 1000");
+}
+
+#[test]
 fn two_choices_depends_on_the_draw_and_prefers_the_freer() {
     let reports: Vec<NodeReport> = (0..100)
         .map(|node| lender(node, if node < 50 { 10 } else { 1000 }))
