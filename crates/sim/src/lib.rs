@@ -7,6 +7,7 @@
 
 mod bounds;
 pub mod cached_disk;
+pub mod cluster;
 pub mod compare;
 pub mod eviction;
 mod judges;

@@ -1,0 +1,132 @@
+//! Rules that a run can leave out, one at a time, to show that a judge finds it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::verdict::ClusterJudge;
+
+/// A rule that a run leaves out. The code that the daemon runs keeps all its rules: what leaves one out is the simulated
+/// host around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mutation {
+    /// The number of the write is not in the nonce of the seal.
+    NonceWithoutSequence,
+    /// An index whose block is gone stands for another block of the lease.
+    IndexUsedAgain,
+    /// A lender finds a block by its number, and does not look for whom it is lent.
+    RecallWithoutGeneration,
+    /// A page that came too late is a miss, and stays in the directory.
+    WhereaboutsKept,
+    /// A peer that runs anew is taken for the one before.
+    IncarnationIgnored,
+    /// Page requests of a session that is over are served.
+    OldSessionServed,
+    /// Writes that were not answered when their connection ended count as done.
+    LateDoneBelieved,
+    /// Writes that were not answered when their connection ended are forgotten.
+    UnansweredForgotten,
+    /// Nobody asks, or says, which blocks a borrower has.
+    AuditIgnored,
+    /// A lender does not note which blocks its store took back.
+    TakenNotNoted,
+    /// A borrower keeps blocks that their lender took.
+    RecalledKept,
+    /// The bytes that a lender gives are believed.
+    SealUnchecked,
+    /// A read waits for its answer for ever.
+    NoTimeLimit,
+    /// A host that needs memory asks its borrowers first.
+    RecallAsks,
+    /// A page that is written goes to memory alone.
+    BackingUnwritten,
+}
+
+/// A word that names no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} names no rule; the rules are {}", known())]
+pub struct UnknownMutation {
+    word: String,
+}
+
+fn known() -> String {
+    let names: Vec<&str> = Mutation::ALL.iter().map(|rule| rule.name()).collect();
+    names.join(", ")
+}
+
+impl Mutation {
+    /// Every rule that can be left out.
+    pub const ALL: [Mutation; 15] = [
+        Mutation::NonceWithoutSequence,
+        Mutation::IndexUsedAgain,
+        Mutation::RecallWithoutGeneration,
+        Mutation::WhereaboutsKept,
+        Mutation::IncarnationIgnored,
+        Mutation::OldSessionServed,
+        Mutation::LateDoneBelieved,
+        Mutation::UnansweredForgotten,
+        Mutation::AuditIgnored,
+        Mutation::TakenNotNoted,
+        Mutation::RecalledKept,
+        Mutation::SealUnchecked,
+        Mutation::NoTimeLimit,
+        Mutation::RecallAsks,
+        Mutation::BackingUnwritten,
+    ];
+
+    /// Its word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mutation::NonceWithoutSequence => "nonce-without-sequence",
+            Mutation::IndexUsedAgain => "index-used-again",
+            Mutation::RecallWithoutGeneration => "recall-without-generation",
+            Mutation::WhereaboutsKept => "whereabouts-kept",
+            Mutation::IncarnationIgnored => "incarnation-ignored",
+            Mutation::OldSessionServed => "old-session-served",
+            Mutation::LateDoneBelieved => "late-done-believed",
+            Mutation::UnansweredForgotten => "unanswered-forgotten",
+            Mutation::AuditIgnored => "audit-ignored",
+            Mutation::TakenNotNoted => "taken-not-noted",
+            Mutation::RecalledKept => "recalled-kept",
+            Mutation::SealUnchecked => "seal-unchecked",
+            Mutation::NoTimeLimit => "no-time-limit",
+            Mutation::RecallAsks => "recall-asks",
+            Mutation::BackingUnwritten => "backing-unwritten",
+        }
+    }
+
+    /// The judge that is to find it.
+    pub fn found_by(self) -> ClusterJudge {
+        match self {
+            Mutation::IndexUsedAgain
+            | Mutation::RecallWithoutGeneration
+            | Mutation::IncarnationIgnored
+            | Mutation::OldSessionServed => ClusterJudge::Owner,
+            Mutation::WhereaboutsKept | Mutation::SealUnchecked => ClusterJudge::Content,
+            Mutation::NonceWithoutSequence | Mutation::LateDoneBelieved => ClusterJudge::Seal,
+            Mutation::UnansweredForgotten
+            | Mutation::AuditIgnored
+            | Mutation::TakenNotNoted
+            | Mutation::RecalledKept => ClusterJudge::Books,
+            Mutation::NoTimeLimit => ClusterJudge::Calm,
+            Mutation::RecallAsks => ClusterJudge::Recall,
+            Mutation::BackingUnwritten => ClusterJudge::Lost,
+        }
+    }
+}
+
+impl fmt::Display for Mutation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Mutation {
+    type Err = UnknownMutation;
+
+    fn from_str(word: &str) -> Result<Mutation, UnknownMutation> {
+        let found = Mutation::ALL.into_iter().find(|rule| rule.name() == word);
+        found.ok_or_else(|| UnknownMutation {
+            word: word.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! A simulated node: the real store, the real lending node and the real guard, and a simulated host around them.
+
+mod actions;
+mod clock;
+mod cluster_node;
+mod courier;
+mod fetcher;
+mod guest;
+mod memory;
+mod page_server;
+mod routes;
+mod state;
+mod store_work;
+
+pub(super) use cluster_node::{ClusterNode, NodeShape};
+pub(super) use guest::{Guest, GuestDisk, GuestHabits};
+pub(super) use memory::MemoryShape;

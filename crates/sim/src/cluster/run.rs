@@ -1,0 +1,82 @@
+//! One run: faults, then everything heals, then all is quiet and the judges look a last time.
+
+use super::environment::ClusterEvent;
+use super::mutation::Mutation;
+use super::nemesis::Nemesis;
+use super::plan::ClusterPlan;
+use super::tally::ClusterTally;
+use super::trace::TraceLength;
+use super::verdict::ClusterVerdict;
+use super::world::ClusterWorld;
+use crate::machine::tier_store::StoreTierError;
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClusterRun {
+    /// The cluster and the times.
+    pub plan: ClusterPlan,
+    /// Where all random numbers come from.
+    pub seed: u64,
+    /// The rule that the run leaves out.
+    pub mutation: Option<Mutation>,
+    /// How much of the run is kept.
+    pub trace: TraceLength,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterOutcome {
+    /// The seed.
+    pub seed: u64,
+    /// What a judge found first.
+    pub verdict: Option<ClusterVerdict>,
+    /// How much happened.
+    pub tally: ClusterTally,
+    /// The last lines of the trace, or all, the oldest first.
+    pub trace: Vec<String>,
+}
+
+impl ClusterRun {
+    /// Runs until a judge finds something, or to the end. The same run has the same outcome on every machine.
+    ///
+    /// # Errors
+    ///
+    /// This machine has no memory for the stores.
+    pub fn play(&self) -> Result<ClusterOutcome, StoreTierError> {
+        let ClusterRun {
+            plan,
+            seed,
+            mutation,
+            trace,
+        } = *self;
+        let mut world = ClusterWorld::start(plan, seed, mutation, trace)?;
+        let mut nemesis = Nemesis::new(&mut world, seed);
+        while let Some(event) = world.step() {
+            nemesis.follow(&mut world, event)?;
+            if event == ClusterEvent::End {
+                world.judge_quiet();
+                break;
+            }
+            if world.env.judges.verdict().is_some() {
+                break;
+            }
+        }
+        let env = &world.env;
+        let verdict = env.judges.verdict().cloned();
+        let is_kept = verdict.is_some() || trace == TraceLength::Whole;
+        let sent = env.network.sent;
+        Ok(ClusterOutcome {
+            seed,
+            verdict,
+            tally: ClusterTally {
+                control_bytes: sent.control,
+                page_bytes: sent.pages,
+                ..env.tally
+            },
+            trace: match is_kept {
+                true => env.trace.lines(),
+                false => Vec::new(),
+            },
+        })
+    }
+}
