@@ -1,5 +1,6 @@
 //! `sublet-lab sim`: hosts and their virtual machines in virtual time, over the daemon's own store and policies.
 
+mod cluster;
 mod compare;
 mod compare_args;
 mod disk;
@@ -55,6 +56,8 @@ enum SimCommand {
     Puma(puma::Args),
     /// Compare whom a leader advises to borrow of whom: 300 nodes with peaks, policy by policy
     Placement,
+    /// Run nodes that lend to each other under faults, and let judges watch what becomes of pages and blocks
+    Cluster(cluster::Args),
     /// Run the experiments of docs/simulator/results.md, keep what they come to, and render the page
     Results(results::Args),
 }
@@ -72,6 +75,7 @@ impl SimCommand {
             SimCommand::Results(_) => [&judges[..], &outcome, &[(how.json, "--json")]].concat(),
             SimCommand::Sharing(_) | SimCommand::Disk(_) | SimCommand::Puma(_) => judges.into(),
             SimCommand::Placement => [&judges[..], &outcome[1..]].concat(),
+            SimCommand::Cluster(_) => [&judges[..], &[(how.plot.is_some(), "--plot")]].concat(),
             SimCommand::Run(_)
             | SimCommand::Compare(_)
             | SimCommand::Smartmem(_)
@@ -100,6 +104,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         SimCommand::Synergy => synergy::run(how),
         SimCommand::Puma(args) => puma::run(args, how),
         SimCommand::Placement => placement::run(how),
+        SimCommand::Cluster(args) => cluster::run(args, how),
         SimCommand::Results(args) => Ok(results::run(args)),
     };
     ended.unwrap_or_else(|error| error.exit())
