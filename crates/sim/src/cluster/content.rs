@@ -78,8 +78,11 @@ impl PageContent {
     }
 }
 
+/// Bytes that are all zero are no stamp either.
+const CHECK_SALT: u64 = 0x57a3_90e1_c2d4_6b8f;
+
 fn check_of(first: u64, version: u32) -> u32 {
-    mixed(first ^ u64::from(version).rotate_left(40)) as u32
+    mixed(CHECK_SALT ^ first ^ u64::from(version).rotate_left(40)) as u32
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn time_in_which_the_node_was_stopped_does_not_count() {
-        let at = |millis| VirtualInstant::START + VirtualDuration::micros(1000 * millis);
+        let at = |millis: u64| VirtualInstant::START + VirtualDuration::micros(1000 * millis);
         let read = WaitingRequest {
             what: "a read",
             until: at(10),

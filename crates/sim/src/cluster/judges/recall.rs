@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn memory_is_back_before_the_next_tick() {
         let (mut judge, node) = (RecallJudge::default(), NodeNumber(3));
-        let at = |millis| VirtualInstant::START + VirtualDuration::micros(1000 * millis);
+        let at = |millis: u64| VirtualInstant::START + VirtualDuration::micros(1000 * millis);
         let check = |judge: &RecallJudge, millis, held| {
             judge.check(node, at(millis), Bytes(held), Bytes(10))
         };
