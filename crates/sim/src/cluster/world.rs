@@ -9,7 +9,7 @@ use super::judges::{ClusterJudges, PairBooks};
 use super::messages::ChannelClass;
 use super::mutation::Mutation;
 use super::network::{CrashKind, Delivery, Network, NetworkAlarm};
-use super::node::{ClusterNode, Guest, GuestDisk, MemoryShape, NodeShape};
+use super::node::{ClusterGuest, ClusterNode, GuestDisk, MemoryShape, NodeShape};
 use super::plan::{ClusterPlan, FAR_BLOCKS_MAX, GUEST_PAGES, NodeRole};
 use super::trace::{ClusterTrace, TraceEvent, TraceLength};
 use crate::machine::tier_store::StoreTierError;
@@ -158,7 +158,7 @@ impl ClusterWorld {
             clock_percent: slowest + env.luck.below(u64::from(fastest - slowest + 1)) as u32,
             wish: (wish + env.luck.below(more + 1)) as u32,
         };
-        let guest = Guest::new(place.role.habits(), SimRng::seeded(env.luck.bits()));
+        let guest = ClusterGuest::new(place.role.habits(), SimRng::seeded(env.luck.bits()));
         env.network.links().turn_on(number);
         env.network.start(run);
         let node = ClusterNode::start(env, shape, guest, disk)?;

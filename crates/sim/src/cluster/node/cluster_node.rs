@@ -14,7 +14,7 @@ use sublet_store::EvictAheadScope;
 use super::clock::NodeClock;
 use super::courier::Courier;
 use super::fetcher::{FetchedPage, Fetcher};
-use super::guest::{Guest, GuestDisk, GuestTools, finish_reads};
+use super::guest::{ClusterGuest, GuestDisk, GuestTools, finish_reads};
 use super::memory::{MemoryShape, NodeMemory};
 use super::page_server::{Honesty, PageServer};
 use super::routes::LeaseRoutes;
@@ -63,7 +63,7 @@ pub(super) struct ControlLink {
 pub(in crate::cluster) struct ClusterNode {
     pub(in crate::cluster) state: NodeState,
     pub(in crate::cluster) lending: LendingNode,
-    pub(in crate::cluster) guest: Guest,
+    pub(in crate::cluster) guest: ClusterGuest,
     pub(in crate::cluster) disk: GuestDisk,
     /// The blocks that it wishes to have of others in all.
     pub(in crate::cluster) wish: u32,
@@ -90,7 +90,7 @@ impl ClusterNode {
     pub(in crate::cluster) fn start(
         env: &mut Environment,
         shape: NodeShape,
-        guest: Guest,
+        guest: ClusterGuest,
         disk: GuestDisk,
     ) -> Result<ClusterNode, StoreTierError> {
         let NodeShape { run, memory, .. } = shape;
@@ -291,7 +291,7 @@ impl ClusterNode {
         env.judge(self.state.node(), finding);
     }
 
-    fn guest_tools(&mut self) -> (&mut Guest, GuestTools<'_>) {
+    fn guest_tools(&mut self) -> (&mut ClusterGuest, GuestTools<'_>) {
         let tools = GuestTools {
             state: &mut self.state,
             fetcher: &mut self.fetcher,

@@ -63,7 +63,7 @@ pub(in crate::cluster) struct GuestHabits {
 }
 
 /// The guest of a node.
-pub(in crate::cluster) struct Guest {
+pub(in crate::cluster) struct ClusterGuest {
     pub(in crate::cluster) habits: GuestHabits,
     luck: SimRng,
     /// Versions of the ring's pages so far.
@@ -85,10 +85,10 @@ enum GuestVerb {
     Flush,
 }
 
-impl Guest {
+impl ClusterGuest {
     /// A guest that has done nothing.
-    pub(in crate::cluster) fn new(habits: GuestHabits, luck: SimRng) -> Guest {
-        Guest {
+    pub(in crate::cluster) fn new(habits: GuestHabits, luck: SimRng) -> ClusterGuest {
+        ClusterGuest {
             habits,
             luck,
             versions: 0,

@@ -13,5 +13,5 @@ mod state;
 mod store_work;
 
 pub(super) use cluster_node::{ClusterNode, NodeShape};
-pub(super) use guest::{Guest, GuestDisk, GuestHabits};
+pub(super) use guest::{ClusterGuest, GuestDisk, GuestHabits};
 pub(super) use memory::MemoryShape;
