@@ -1,5 +1,6 @@
 //! Feeds bytes to a memcached session as a connection would, whole and in pieces, and compares the replies.
 
+pub mod etcd;
 pub mod lend;
 pub mod nbd;
 pub mod ring;

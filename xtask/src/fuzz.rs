@@ -12,11 +12,12 @@ use crate::command::CommandLine;
 use crate::machine;
 
 /// Every target of `fuzz/`.
-pub(crate) const TARGETS: [&str; 13] = [
+pub(crate) const TARGETS: [&str; 14] = [
     "text",
     "meta",
     "binary",
     "config",
+    "etcd-answers",
     "lend-answers",
     "lend-control",
     "lend-hello",

@@ -1,6 +1,5 @@
 //! A client of a daemon's admin interface. Its calls block, and each has a connection of its own.
 
-use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sublet_tls::{Authorities, CredentialError};
+use sublet_tls::{Authorities, CredentialError, tls_fault};
 use sublet_types::{DiskName, FreezeState, TenantName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -547,23 +546,6 @@ fn word(lasts: ChangeLifetime) -> &'static str {
         ChangeLifetime::Always => "always",
         ChangeLifetime::UntilRestart => "until-restart",
     }
-}
-
-/// The TLS error among the causes of a failure, if there is one.
-fn tls_fault(failure: &io::Error) -> Option<&rustls::Error> {
-    let mut cause = Some(failure as &(dyn Error + 'static));
-    while let Some(error) = cause {
-        if let Some(fault) = error.downcast_ref() {
-            return Some(fault);
-        }
-        // An `io::Error` skips the error that it was made of in `source`, so this asks for that error itself.
-        let inner = error.downcast_ref::<io::Error>().map(io::Error::get_ref);
-        cause = match inner {
-            Some(inner) => inner.map(|inner| inner as &(dyn Error + 'static)),
-            None => error.source(),
-        };
-    }
-    None
 }
 
 async fn in_time<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -9,6 +9,7 @@ mod key;
 pub mod peer;
 mod pem_files;
 mod read;
+mod tls_fault;
 mod verify_client;
 mod verify_server;
 
@@ -20,6 +21,7 @@ pub use self::authorities::Authorities;
 pub use self::error::{CredentialError, FileContent, UnusableKeyKind};
 pub use self::identity::{identity, public_key};
 pub use self::read::{read, read_text};
+pub use self::tls_fault::tls_fault;
 pub use self::verify_client::{AnonymousClients, client_verifier};
 pub use self::verify_server::server_verifier;
 

@@ -6,13 +6,14 @@ use super::complaint::Complaint;
 use super::unreadable::Unreadable;
 
 /// The folder of each crate, and the folders of those that it may import.
-pub(super) const EDGES: [(&str, &[&str]); 13] = [
+pub(super) const EDGES: [(&str, &[&str]); 14] = [
     ("types", &[]),
     ("store", &["types"]),
     ("policy", &["types"]),
     ("lend", &["types", "policy"]),
     ("pace", &[]),
     ("tls", &["types"]),
+    ("etcd", &["types", "tls"]),
     ("client", &["types", "pace", "tls"]),
     ("vhost-driver", &[]),
     (

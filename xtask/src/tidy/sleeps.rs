@@ -8,6 +8,7 @@ use super::source::{BuiltFor, Source, Token, TokenKind};
 
 /// Functions of tests that wait for a condition within a bound. Other tests call them.
 const POLLS: &[(&str, &str)] = &[
+    ("crates/etcd/src/tests/contract.rs", "eventually"),
     ("crates/frontends/src/ring/tests/fair.rs", "soon"),
     ("crates/frontends/src/serving/poll_loop.rs", "wait_for"),
     ("crates/frontends/tests/nbd/node.rs", "soon"),
@@ -36,6 +37,11 @@ const POLLS: &[(&str, &str)] = &[
 
 /// Functions of tests that sleep or measure time: the path, the name, and why the function must do that.
 const ALLOWED: &[(&str, &str, &str)] = &[
+    (
+        "crates/etcd/src/tests/live/mod.rs",
+        "outlive",
+        "an etcd has to let a lease end, and its clock cannot be moved",
+    ),
     (
         "crates/client/src/ring/spin_wait.rs",
         "an_answer_that_is_there_is_found_and_one_that_is_not_is_not_waited_for",
