@@ -8,6 +8,7 @@ use sublet_lend::ids::{ConnectionId, Incarnation, PeerId, SessionNonce};
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
     LendTo, LendingInput, LendingNode, MemberSettings, NodeSettings, RecallReason, TICK_EVERY,
+    Topology,
 };
 use sublet_store::EvictAheadScope;
 
@@ -419,5 +420,6 @@ fn settings(shape: &NodeShape) -> NodeSettings {
         },
         borrow_max: shape.memory.far_max,
         drain: None,
+        topology: Topology::FullMesh,
     }
 }
