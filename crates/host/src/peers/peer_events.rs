@@ -363,7 +363,7 @@ mod tests {
                 LendingChange::BorrowRefused { limit: refused },
             ]);
         }
-        let losses = all!(LinkLoss: Ended Silent NoHello Replaced Bye SendsFull);
+        let losses = all!(LinkLoss: Ended Silent NoHello Replaced Bye SendsFull Idle);
         changes.extend(losses.map(|reason| LendingChange::Lost { reason }));
         let causes = all!(ShutCause: Cluster Name Garbled Protocol Grant Flood Distrust SaidBye);
         changes.extend(causes.map(|cause| LendingChange::Shut { cause }));
