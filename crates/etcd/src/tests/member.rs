@@ -43,6 +43,19 @@ pub(super) fn settings(node: &str, candidacy: Candidacy) -> MemberSettings {
     }
 }
 
+/// Nodes of others.
+trait PutNode {
+    /// Puts a node that another one keeps.
+    fn put_node(&mut self, name: &str, incarnation: u64);
+}
+
+impl PutNode for FakeEtcd {
+    fn put_node(&mut self, name: &str, incarnation: u64) {
+        let key = format!("/sublet/prod/1/nodes/{name}");
+        self.put(&key, &record(incarnation), None).expect("set");
+    }
+}
+
 impl Pair {
     fn new(candidacy: Candidacy) -> Pair {
         Pair {
@@ -143,9 +156,7 @@ fn a_member_registers_sees_itself_and_leads_if_nobody_does() {
     pair.etcd
         .put("/sublet/prod/1/settings", b"{}", None)
         .expect("set");
-    pair.etcd
-        .put("/sublet/prod/1/nodes/b", &record(2), None)
-        .expect("set");
+    pair.etcd.put_node("b", 2);
     pair.etcd
         .put("/sublet/prod/1/nodes/c", b"{}", None)
         .expect("set");
@@ -240,9 +251,7 @@ fn a_lease_that_has_ended_is_replaced_and_the_node_registers_again() {
 #[test]
 fn members_stay_known_while_the_store_is_away() {
     let mut pair = Pair::settled(Candidacy::Follower);
-    pair.etcd
-        .put("/sublet/prod/1/nodes/b", &record(2), None)
-        .expect("set");
+    pair.etcd.put_node("b", 2);
     pair.settle();
     assert_eq!(pair.told(), ["node b 0000000000000002"]);
     pair.member
@@ -273,12 +282,8 @@ fn members_stay_known_while_the_store_is_away() {
 #[test]
 fn what_was_forgotten_is_read_and_only_differences_are_told() {
     let mut pair = Pair::settled(Candidacy::Follower);
-    pair.etcd
-        .put("/sublet/prod/1/nodes/b", &record(2), None)
-        .expect("set");
-    pair.etcd
-        .put("/sublet/prod/1/nodes/c", &record(3), None)
-        .expect("set");
+    pair.etcd.put_node("b", 2);
+    pair.etcd.put_node("c", 3);
     pair.settle();
     pair.events();
     pair.is_watching = false;
@@ -293,15 +298,11 @@ fn what_was_forgotten_is_read_and_only_differences_are_told() {
 #[test]
 fn a_store_that_was_restored_is_believed_and_told() {
     let mut pair = Pair::settled(Candidacy::Follower);
-    pair.etcd
-        .put("/sublet/prod/1/nodes/b", &record(2), None)
-        .expect("set");
+    pair.etcd.put_node("b", 2);
     pair.settle();
     pair.events();
     let mut backup = FakeEtcd::default();
-    backup
-        .put("/sublet/prod/1/nodes/c", &record(3), None)
-        .expect("set");
+    backup.put_node("c", 3);
     backup.advance_to(pair.now);
     pair.etcd = backup;
     pair.is_watching = false;
@@ -327,9 +328,7 @@ fn a_store_that_was_restored_is_believed_and_told() {
 #[test]
 fn a_member_of_etcd_that_lags_is_no_restored_store() {
     let mut pair = Pair::settled(Candidacy::Follower);
-    pair.etcd
-        .put("/sublet/prod/1/nodes/b", &record(2), None)
-        .expect("set");
+    pair.etcd.put_node("b", 2);
     pair.settle();
     pair.events();
     pair.member
@@ -534,9 +533,7 @@ fn a_grant_on_its_way_is_waited_for_and_revoked() {
 #[test]
 fn a_change_that_comes_twice_is_told_once() {
     let mut pair = Pair::settled(Candidacy::Follower);
-    pair.etcd
-        .put("/sublet/prod/1/nodes/b", &record(2), None)
-        .expect("set");
+    pair.etcd.put_node("b", 2);
     let changes: Vec<Change> = pair
         .etcd
         .changes_from(PREFIX, pair.etcd.revision())

@@ -18,6 +18,7 @@
 
 mod action;
 mod borrowing;
+mod chosen_returns;
 mod counters;
 mod event;
 mod flood;
@@ -40,6 +41,7 @@ mod settings;
 mod status;
 
 pub use action::{FreeReason, LendingAction, SENDS_QUEUED_MAX};
+pub use chosen_returns::ChosenReturns;
 pub use counters::PeerCounters;
 pub use event::{
     BorrowEnd, LendingChange, LendingEvent, LinkLoss, LoanEnd, RecallReason, ReturnReason,

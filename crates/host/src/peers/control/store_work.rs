@@ -9,7 +9,7 @@ use rustls::crypto::SecureRandom;
 use sublet_frontends::tenancy::Clock;
 use sublet_lend::ids::{LeaseId, LentBlock, PeerId};
 use sublet_lend::index_set::{IndexRange, IndexRanges, IndexSet};
-use sublet_lend::node::{LendingAction, LendingInput, RecallReason, ReturnReason};
+use sublet_lend::node::{ChosenReturns, LendingAction, LendingInput, RecallReason, ReturnReason};
 use sublet_lend::seal::{Cipher, LeaseKey};
 use sublet_lend::wanted::{ArenaGrowth, WantedMeter};
 use sublet_store::{
@@ -32,14 +32,6 @@ const OVERHEAD_ONE_IN: u64 = 2;
 /// Returns whether a tenant's evictions count as a want of memory.
 pub(super) type TenantBorrowing = Box<dyn Fn(&TenantFigures) -> Borrowing + Send>;
 
-/// Blocks that a lender asked for, and why.
-#[derive(Clone, Copy)]
-struct ChosenReturns {
-    /// Those that the store has not given back yet.
-    left: u32,
-    reason: ReturnReason,
-}
-
 /// What the store does for the node, with the thread's own handle on it.
 pub(super) struct StoreWork {
     pub(super) worker: Worker,
@@ -50,7 +42,7 @@ pub(super) struct StoreWork {
     pub(super) borrow_max: u32,
     pub(super) borrowing: TenantBorrowing,
     meter: WantedMeter,
-    returns: BTreeMap<PeerId, ChosenReturns>,
+    returns: ChosenReturns,
 }
 
 impl StoreWork {
@@ -70,7 +62,7 @@ impl StoreWork {
             borrow_max,
             borrowing,
             meter: WantedMeter::default(),
-            returns: BTreeMap::new(),
+            returns: ChosenReturns::default(),
         }
     }
 
@@ -272,11 +264,7 @@ impl StoreWork {
                 unchosen -= self.store().return_blocks_of(slot, unchosen);
             }
         }
-        let chosen = blocks - unchosen;
-        if chosen > 0 {
-            let left = chosen;
-            self.returns.insert(peer, ChosenReturns { left, reason });
-        }
+        self.returns.choose(peer, blocks - unchosen, reason);
         self.returned()
     }
 
@@ -293,7 +281,7 @@ impl StoreWork {
                 continue;
             };
             let peer = route.session.lender();
-            let reason = self.reason_of(peer, indices.count());
+            let reason = self.returns.give_back(peer, indices.count());
             inputs.extend(indices.messages().into_iter().map(|ranges| {
                 LendingInput::BlocksReturned {
                     peer,
@@ -304,19 +292,6 @@ impl StoreWork {
             }));
         }
         inputs
-    }
-
-    /// Why blocks go back to a lender: it asked for so many, or nobody read them for long.
-    fn reason_of(&mut self, peer: PeerId, blocks: u32) -> ReturnReason {
-        let Some(chosen) = self.returns.get_mut(&peer) else {
-            return ReturnReason::Unread;
-        };
-        let reason = chosen.reason;
-        chosen.left = chosen.left.saturating_sub(blocks);
-        if chosen.left == 0 {
-            self.returns.remove(&peer);
-        }
-        reason
     }
 
     /// What the node can lend now.

@@ -6,7 +6,8 @@ use std::ops::Range;
 use sublet_lend::ids::{LeaseId, LentBlock, PeerId};
 use sublet_lend::index_set::{IndexRange, IndexRanges, IndexSet};
 use sublet_lend::node::{
-    LendingAction, LendingInput, LendingNode, LoanShortfall, RecallReason, ReturnReason,
+    ChosenReturns, LendingAction, LendingInput, LendingNode, LoanShortfall, RecallReason,
+    ReturnReason,
 };
 use sublet_store::{LeaseSlot, OpenLeaseError};
 
@@ -18,18 +19,10 @@ use crate::cluster::mutation::Mutation;
 use crate::cluster::seal::FakeKey;
 use crate::cluster::trace::TraceEvent;
 
-/// Blocks that a lender asked for, and why.
-#[derive(Clone, Copy)]
-struct ChosenReturns {
-    /// Those that the store has not given back yet.
-    left: u32,
-    reason: ReturnReason,
-}
-
 /// What the store does for the lending node.
 pub(super) struct StoreWork {
     borrow_max: u32,
-    returns: BTreeMap<PeerId, ChosenReturns>,
+    returns: ChosenReturns,
 }
 
 impl StoreWork {
@@ -37,7 +30,7 @@ impl StoreWork {
     pub(super) fn new(borrow_max: u32) -> StoreWork {
         StoreWork {
             borrow_max,
-            returns: BTreeMap::new(),
+            returns: ChosenReturns::default(),
         }
     }
 
@@ -114,10 +107,7 @@ impl StoreWork {
         for slot in state.routes.of(peer) {
             unchosen -= state.memory.store.return_blocks_of(slot, unchosen);
         }
-        let left = blocks - unchosen;
-        if left > 0 {
-            self.returns.insert(peer, ChosenReturns { left, reason });
-        }
+        self.returns.choose(peer, blocks - unchosen, reason);
         self.returned(state, env)
     }
 
@@ -143,7 +133,7 @@ impl StoreWork {
                 state.node(),
                 TraceEvent::Returned(state.member(peer), blocks),
             );
-            let reason = self.reason_of(peer, blocks);
+            let reason = self.returns.give_back(peer, blocks);
             let messages = indices.messages().into_iter();
             inputs.extend(messages.map(|ranges| LendingInput::BlocksReturned {
                 peer,
@@ -153,18 +143,6 @@ impl StoreWork {
             }));
         }
         inputs
-    }
-
-    fn reason_of(&mut self, peer: PeerId, blocks: u32) -> ReturnReason {
-        let Some(chosen) = self.returns.get_mut(&peer) else {
-            return ReturnReason::Unread;
-        };
-        let reason = chosen.reason;
-        chosen.left = chosen.left.saturating_sub(blocks);
-        if chosen.left == 0 {
-            self.returns.remove(&peer);
-        }
-        reason
     }
 
     /// What the node wants in all, if it wishes for so many blocks and the store has records for them.
