@@ -22,11 +22,12 @@ use tokio_rustls::rustls::{self, ClientConfig};
 
 use crate::admin_endpoint::AdminEndpoint;
 use crate::messages::{
-    AddDisk, AddTenant, AllowFolder, ChangeLifetime, ChangePolicy, ChangeTenant, CopyReport,
-    DiskFolders, DiskList, DiskStatus, DrainLending, EventList, EventsQuery, Health, LeaseList,
-    LendStatus, OpenDiskRequest, Policies, PolicyExplanation, Refusal, ReleaseReport,
-    ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, RestoreFile, ResumeLending, SaveFile,
-    SetFrozen, Settings, Status, TenantList, TenantStatus, WhatIf, WhatIfQuery,
+    AddDisk, AddTenant, AllowFolder, ChangeLifetime, ChangePolicy, ChangeTenant, ClusterPlan,
+    ClusterStatus, CopyReport, DiskFolders, DiskList, DiskStatus, DrainLending, EventList,
+    EventsQuery, Health, JoinCluster, LeaseList, LeaveCluster, LendStatus, OpenDiskRequest,
+    Policies, PolicyExplanation, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk,
+    ResizeDisk, RestoreFile, ResumeLending, SaveFile, SetFrozen, Settings, Status, TenantList,
+    TenantStatus, WhatIf, WhatIfQuery,
 };
 
 /// A client of a daemon's admin interface.
@@ -354,6 +355,26 @@ impl Admin {
     /// Takes everything back at once. The host lends again half a minute later.
     pub fn recall_lent(&self) -> Result<LendStatus, AdminError> {
         self.call::<(), _>(Method::POST, "/v1/lend/recall", None)
+    }
+
+    /// Returns how the node stands in its cluster, and how the cluster stands.
+    pub fn cluster(&self) -> Result<ClusterStatus, AdminError> {
+        self.call::<(), _>(Method::GET, "/v1/cluster", None)
+    }
+
+    /// Returns what the placement policy would advise now.
+    pub fn cluster_plan(&self) -> Result<ClusterPlan, AdminError> {
+        self.call::<(), _>(Method::GET, "/v1/cluster/plan", None)
+    }
+
+    /// Begins to leave the cluster: the host takes everything back and gives everything back, and then parts from all.
+    pub fn leave_cluster(&self, leave: &LeaveCluster) -> Result<ClusterStatus, AdminError> {
+        self.call(Method::POST, "/v1/cluster/leave", Some(leave))
+    }
+
+    /// Takes part in the cluster again.
+    pub fn join_cluster(&self, join: &JoinCluster) -> Result<ClusterStatus, AdminError> {
+        self.call(Method::POST, "/v1/cluster/join", Some(join))
     }
 
     /// Returns every setting in force.

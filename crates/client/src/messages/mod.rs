@@ -1,6 +1,7 @@
 //! The JSON messages of the admin interface. `docs/admin.md` describes them. Amounts are bytes.
 
 mod change_lifetime;
+mod cluster;
 mod disks;
 mod events;
 mod evictions;
@@ -13,6 +14,10 @@ use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, EvictionKind, ReleaseMode, TenantName, Weight};
 
 pub use self::change_lifetime::ChangeLifetime;
+pub use self::cluster::{
+    ClusterAdvice, ClusterMode, ClusterNode, ClusterNodeState, ClusterPlan, ClusterStatus,
+    ClusterView, CountAlarm, EtcdState, EtcdStatus, JoinCluster, LeaveCluster,
+};
 pub use self::disks::{
     AddDisk, AllowFolder, DiskClients, DiskFolders, DiskList, DiskState, DiskStatus,
     OpenDiskRequest, OrphanReason, OrphanedPages, RemoveDisk, RemovedDisk, ResizeDisk,
