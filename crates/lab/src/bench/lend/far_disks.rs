@@ -95,20 +95,27 @@ struct LoadScale<'a> {
 }
 
 impl LoadScale<'_> {
-    /// The load's scale. A tree walk takes longer, and has half of the disk. A database of half a disk has no room there
-    /// for its log.
+    /// The load's scale. A tree walk takes longer, and has a quarter of the disk. A database of half a disk has no room
+    /// there for its log. Rounds of Zipf reads differ most: what is hot is drawn anew.
     fn of(load: DiskLoad, options: &FarDiskOptions) -> LoadScale<'_> {
         /// A round of pgbench is five times as long as one of fio.
         const PGBENCH_PART: f64 = 0.4;
-        let (whole, half) = (options.disk_size, Bytes(options.disk_size.0 / 2));
+        /// Rounds of Zipf reads for one of another load.
+        const ZIPF_ROUNDS: usize = 3;
+        let (whole, quarter) = (options.disk_size, Bytes(options.disk_size.0 / 4));
         let (size, seconds, rounds) = match load {
-            DiskLoad::Fio | DiskLoad::Uniform => (whole, options.disk_seconds, options.disk_rounds),
+            DiskLoad::Fio => (
+                whole,
+                options.disk_seconds,
+                ZIPF_ROUNDS * options.disk_rounds,
+            ),
+            DiskLoad::Uniform => (whole, options.disk_seconds, options.disk_rounds),
             DiskLoad::Pgbench => (
                 whole,
                 PGBENCH_PART * options.disk_seconds,
                 options.disk_rounds,
             ),
-            DiskLoad::Tree => (half, options.disk_seconds, 1),
+            DiskLoad::Tree => (quarter, options.disk_seconds, options.disk_rounds),
         };
         LoadScale {
             options,
