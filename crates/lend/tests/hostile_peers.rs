@@ -13,7 +13,7 @@ use sublet_lend::index_set::{IndexRange, IndexRanges};
 use sublet_lend::lender::{LendLimits, LendMax, LoanLookup, MaxEach};
 use sublet_lend::node::{
     FreeReason, LendTo, LendingAction, LendingChange, LendingInput, LendingNode, LinkState,
-    LoanShortfall, MemberSettings, NodeSettings, ShutCause, Topology,
+    LoanShortfall, MemberSettings, NodeSettings, Presence, ShutCause, Topology,
 };
 
 const PEER: PeerId = PeerId(0);
@@ -53,6 +53,7 @@ impl Bench {
             },
             borrow_max: 100,
             drain: None,
+            presence: Presence::Here,
             topology: Topology::FullMesh,
         };
         let node = LendingNode::new(Duration::ZERO, settings).expect("good settings");

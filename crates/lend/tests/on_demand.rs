@@ -14,7 +14,7 @@ use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
     IDLE_AFTER, LEADER_SILENT_AFTER, LeaderNaming, LendTo, LendingAction, LendingInput,
     LendingNode, LinkState, MemberSettings, MembersChange, NodeSettings, OnDemandSettings,
-    PEERS_MAX, Topology,
+    PEERS_MAX, Presence, Topology,
 };
 use sublet_policy::placement::{AdviceReason, PlacementChoice};
 
@@ -58,6 +58,7 @@ fn settings(members: &[&str], topology: Topology) -> NodeSettings {
         },
         borrow_max: 100,
         drain: None,
+        presence: Presence::Here,
         topology,
     }
 }

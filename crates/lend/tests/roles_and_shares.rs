@@ -13,7 +13,7 @@ use sublet_lend::index_set::{IndexRange, IndexRanges};
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
     LendTo, LendingAction, LendingInput, LendingNode, LoanShortfall, MemberSettings, NodeSettings,
-    RecallReason, ReturnReason, Topology,
+    Presence, RecallReason, ReturnReason, Topology,
 };
 
 const B: PeerId = PeerId(0);
@@ -58,6 +58,7 @@ impl Told {
             limits,
             borrow_max: 100,
             drain: None,
+            presence: Presence::Here,
             topology: Topology::FullMesh,
         };
         let node = LendingNode::new(Duration::ZERO, settings).expect("good settings");

@@ -50,6 +50,8 @@ pub fn decode_line(line: &[u8]) -> Result<ControlLine, ControlError> {
         "cluster_report" => ControlMessage::ClusterReport(body("cluster_report", line)?),
         "members" => ControlMessage::Members(body("members", line)?),
         "advise" => ControlMessage::Advise(body("advise", line)?),
+        "ask_view" => ControlMessage::AskView(body("ask_view", line)?),
+        "view" => ControlMessage::View(body("view", line)?),
         _ => return Ok(ControlLine::UnknownKind),
     };
     Ok(ControlLine::Message(message))
@@ -80,6 +82,8 @@ pub fn encode_line(message: &ControlMessage, out: &mut Vec<u8>) {
         ControlMessage::ClusterReport(body) => append(message, body, out),
         ControlMessage::Members(body) => append(message, body, out),
         ControlMessage::Advise(body) => append(message, body, out),
+        ControlMessage::AskView(body) => append(message, body, out),
+        ControlMessage::View(body) => append(message, body, out),
     }
     out.push(b'\n');
     debug_assert!(

@@ -5,6 +5,7 @@ use super::bodies::{
     RecalledRanges, ReturnedRanges,
 };
 use super::cluster_bodies::{BorrowAdvice, ClusterReport, MembersUpdate};
+use super::view_bodies::{ViewPart, ViewQuery};
 
 /// A message of a control connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,10 @@ pub enum ControlMessage {
     Members(Box<MembersUpdate>),
     /// Leader to borrower: whom it should ask.
     Advise(Box<BorrowAdvice>),
+    /// Node to leader: asks how the cluster stands.
+    AskView(Box<ViewQuery>),
+    /// Leader to node: a part of that.
+    View(Box<ViewPart>),
 }
 
 impl ControlMessage {
@@ -74,6 +79,8 @@ impl ControlMessage {
             ControlMessage::ClusterReport(_) => "cluster_report",
             ControlMessage::Members(_) => "members",
             ControlMessage::Advise(_) => "advise",
+            ControlMessage::AskView(_) => "ask_view",
+            ControlMessage::View(_) => "view",
         }
     }
 }

@@ -9,6 +9,7 @@ mod line;
 mod line_reader;
 mod message;
 mod version;
+mod view_bodies;
 
 pub use bodies::{
     Addresses, BlockCount, Borrow, Bye, ByeReason, Claim, ControlHello, CountError, End, Grant,
@@ -21,6 +22,9 @@ pub use line::{decode_line, encode_line};
 pub use line_reader::LineReader;
 pub use message::{ControlLine, ControlMessage};
 pub use version::{VERSION_RANGE, Version, VersionRange};
+pub use view_bodies::{
+    ListUpTo, ShortText, ViewAdvice, ViewAlarm, ViewNode, ViewPart, ViewQuery, ViewState,
+};
 
 /// The most bytes of a line, with its end. No message of this version needs half as many.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
@@ -36,6 +40,18 @@ pub const PAIRS_MAX: usize = 128;
 
 /// The most names of a list in a message.
 pub const MEMBER_NAMES_MAX: usize = 192;
+
+/// The most nodes in a part of a leader's view.
+pub const VIEW_NODES_MAX: usize = 32;
+
+/// The most pieces of advice in it.
+pub const VIEW_ADVICE_MAX: usize = 24;
+
+/// The most alarms in it.
+pub const VIEW_ALARMS_MAX: usize = 16;
+
+/// The most bytes of a text in a leader's view.
+pub const VIEW_TEXT_BYTES_MAX: usize = 512;
 
 /// The most addresses of a node.
 pub const ADDRESSES_MAX: usize = 16;

@@ -118,6 +118,11 @@ impl Ledger {
         self.settings.term
     }
 
+    /// How it chooses lenders.
+    pub fn placement(&self) -> &PlacementChoice {
+        &self.settings.placement
+    }
+
     /// Chooses lenders in another way from now on.
     pub fn place_by(&mut self, placement: PlacementChoice) {
         self.settings.placement = placement;

@@ -87,6 +87,15 @@ impl LendingNode {
         }
     }
 
+    /// Terms may begin again with lower numbers.
+    pub(super) fn forget_terms(&mut self, now: Duration) {
+        if let Some(part) = &mut self.on_demand {
+            part.leader.term = Term::default();
+            part.leader.heard_at = now;
+            part.view.clear();
+        }
+    }
+
     /// A peer said something.
     pub(super) fn hear_leader(&mut self, now: Duration, peer: PeerId) {
         if let Some(part) = &mut self.on_demand

@@ -179,6 +179,12 @@ pub enum LendingInput {
         /// How long that may take.
         within: Duration,
     },
+    /// Asks the leader how the cluster stands. The answer is in [`super::LendingNode::told_view`].
+    AskView,
+    /// Takes part again after [`LendingInput::Leave`]. What was to be given back and is not yet stays where it is.
+    Join,
+    /// The store of the election was restored from a copy, so that its terms may begin again with lower numbers.
+    TermsBeginAnew,
 }
 
 impl LendingInput {

@@ -162,6 +162,8 @@ impl LendingNode {
             ControlMessage::ClusterReport(report) => self.reported_by(now, peer, *report),
             ControlMessage::Members(update) => self.members_told(peer, &update),
             ControlMessage::Advise(advice) => self.advised_by(now, peer, &advice),
+            ControlMessage::AskView(query) => self.view_asked(now, peer, &query),
+            ControlMessage::View(part) => self.view_told(now, peer, *part),
         }
     }
 

@@ -10,7 +10,7 @@ use super::input::LendingInput;
 use super::link::{Membership, PairEnd, PeerLink, ShutCause};
 use super::on_demand::{ArenaBlocks, OnDemand};
 use super::roles::{RoleGate, RoleInputs};
-use super::settings::{NodeSettings, NodeSettingsError, Topology};
+use super::settings::{NodeSettings, NodeSettingsError, Presence, Topology};
 use super::status::{FollowingStatus, LendingPhase, LendingStatus, PeerStatus};
 use sublet_policy::placement::PlacementChoice;
 
@@ -68,9 +68,13 @@ impl LendingNode {
             .iter()
             .map(|member| PeerLink::new(&settings.node, member));
         let links: Vec<PeerLink> = links.collect();
-        let phase = settings.drain.map(|within| LendingPhase::Draining {
-            until: now + within,
-        });
+        let phase = match (settings.presence, settings.drain) {
+            (Presence::Away, _) => LendingPhase::Left,
+            (Presence::Here, Some(within)) => LendingPhase::Draining {
+                until: now + within,
+            },
+            (Presence::Here, None) => LendingPhase::Lending,
+        };
         // The settings bound the number of members.
         let numbers = || (0..links.len() as u16).map(PeerId);
         let named = links.iter().map(|link| link.name.clone()).zip(numbers());
@@ -92,7 +96,7 @@ impl LendingNode {
             loans: LoanTable::new(settings.members.len()),
             borrows: BorrowTable::new(settings.members.len()),
             roles: RoleGate::default(),
-            phase: phase.unwrap_or(LendingPhase::Lending),
+            phase,
             lendable: 0,
             wanted: 0,
             take_asked_at: None,
@@ -162,6 +166,9 @@ impl LendingNode {
             LendingInput::Allow { peer } if self.is_member(peer) => self.allow(now, peer),
             LendingInput::Distrust { peer } if self.is_member(peer) => self.distrust(now, peer),
             LendingInput::Leave { within } => self.leave(now, within),
+            LendingInput::Join => self.join(now),
+            LendingInput::AskView => self.ask_view(now),
+            LendingInput::TermsBeginAnew => self.forget_terms(now),
             _ => {}
         }
         self.settle(now);
@@ -251,6 +258,7 @@ impl LendingNode {
     fn peer_status(&self, peer: PeerId) -> PeerStatus {
         let link = &self.links[peer.slot()];
         PeerStatus {
+            peer,
             name: link.name.clone(),
             link: link.state,
             incarnation: link.session.incarnation,

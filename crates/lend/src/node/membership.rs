@@ -8,8 +8,8 @@ use super::machine::LendingNode;
 use super::settings::MemberSettings;
 use crate::ids::{NodeName, PeerId};
 
-/// The most names that have been members in one run. Each keeps its number.
-const NUMBERS_MAX: usize = 1 << 15;
+/// The most names that have been members in one run. Each keeps its number, so that no number is higher.
+pub const PEER_NUMBERS_MAX: usize = 1 << 15;
 
 impl LendingNode {
     pub(super) fn change_members(&mut self, now: Duration, change: MembersChange) {
@@ -23,7 +23,7 @@ impl LendingNode {
             let known = self.names.get(&member.name).copied();
             let counts =
                 known.is_some_and(|peer| self.links[peer.slot()].membership == Membership::Member);
-            let has_number = known.is_some() || self.links.len() < NUMBERS_MAX;
+            let has_number = known.is_some() || self.links.len() < PEER_NUMBERS_MAX;
             if member.name == self.settings.node {
                 continue;
             }

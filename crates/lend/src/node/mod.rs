@@ -19,6 +19,7 @@
 mod action;
 mod borrowing;
 mod chosen_returns;
+mod cluster_view;
 mod counters;
 mod event;
 mod flood;
@@ -42,6 +43,7 @@ mod status;
 
 pub use action::{FreeReason, LendingAction, SENDS_QUEUED_MAX};
 pub use chosen_returns::ChosenReturns;
+pub use cluster_view::ToldView;
 pub use counters::PeerCounters;
 pub use event::{
     BorrowEnd, LendingChange, LendingEvent, LinkLoss, LoanEnd, RecallReason, ReturnReason,
@@ -51,9 +53,10 @@ pub use input::{LendingInput, LoanShortfall, MembersChange};
 pub use link::{LinkState, ShutCause};
 pub use links_on_demand::IDLE_AFTER;
 pub use machine::{LendingNode, TICK_EVERY};
+pub use membership::PEER_NUMBERS_MAX;
 pub use roles::{LEND_AGAIN_AFTER, ROLE_PAUSE};
 pub use settings::{
     LeaderNaming, LendTo, MEMBERS_MAX, MemberSettings, NodeSettings, NodeSettingsError,
-    OnDemandSettings, PEERS_MAX, Topology,
+    OnDemandSettings, PEERS_MAX, Presence, Topology,
 };
 pub use status::{FollowingStatus, LendingPhase, LendingStatus, PeerStatus};

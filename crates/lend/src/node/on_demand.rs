@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sublet_policy::placement::DrawStream;
 
+use super::cluster_view::ViewAnswers;
 use super::member_view::MemberView;
 use super::settings::{LeaderNaming, OnDemandSettings};
 use crate::ids::{Incarnation, NodeName, PeerId, Term};
@@ -84,6 +85,8 @@ pub(super) struct OnDemand {
     pub(super) search: LenderSearch,
     pub(super) draws: DrawStream,
     pub(super) arena: ArenaBlocks,
+    /// What the leader told of the cluster.
+    pub(super) told: ViewAnswers,
     /// While this node leads.
     pub(super) ledger: Option<Ledger>,
     /// When this node last reported to its own ledger.
@@ -113,6 +116,7 @@ impl OnDemand {
             view: MemberView::default(),
             search: LenderSearch::default(),
             arena: ArenaBlocks::default(),
+            told: ViewAnswers::default(),
             ledger: None,
             reported_at: None,
             ignored: 0,

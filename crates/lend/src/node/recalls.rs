@@ -234,6 +234,29 @@ impl LendingNode {
     }
 
     /// Ends a pause, and parts from all when everything is back or the time is over.
+    /// Takes part again. A node that has not parted yet parts first: its peers count on nothing of it any more.
+    pub(super) fn join(&mut self, now: Duration) {
+        if !self.phase.goes() {
+            return;
+        }
+        if self.phase != LendingPhase::Left {
+            self.part_from_all(now);
+        }
+        self.phase = LendingPhase::Lending;
+        for link in &mut self.links {
+            link.notice = None;
+            if let LinkState::Away { .. } = link.state {
+                link.failures = 0;
+                link.state = LinkState::Away { retry_at: now };
+            }
+        }
+        if let Some(part) = &mut self.on_demand {
+            part.ledger = None;
+            part.leader.heard_at = now;
+        }
+        self.find_leader(now);
+    }
+
     pub(super) fn tick_phase(&mut self, now: Duration) {
         match self.phase {
             LendingPhase::Paused { until } if now >= until => self.phase = LendingPhase::Lending,

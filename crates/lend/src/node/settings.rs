@@ -33,6 +33,16 @@ pub struct MemberSettings {
     pub lend: LendTo,
 }
 
+/// Whether a node takes part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// It does.
+    #[default]
+    Here,
+    /// It has left, until [`super::LendingInput::Join`].
+    Away,
+}
+
 /// Which members a node has control connections with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Topology {
@@ -98,6 +108,8 @@ pub struct NodeSettings {
     pub borrow_max: u32,
     /// The notice of a drain that was in force when the last run ended.
     pub drain: Option<Duration>,
+    /// Whether it takes part from the start.
+    pub presence: Presence,
     /// Which members it has connections with.
     pub topology: Topology,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::counters::PeerCounters;
 use super::link::LinkState;
 use crate::control::LendReport;
-use crate::ids::{Incarnation, NodeName, Term};
+use crate::ids::{Incarnation, NodeName, PeerId, Term};
 
 /// Whether a node lends at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,9 @@ pub struct FollowingStatus {
 /// How a node stands with one peer. All amounts are blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStatus {
-    /// The peer.
+    /// Its number.
+    pub peer: PeerId,
+    /// Its name.
     pub name: NodeName,
     /// The connection.
     pub link: LinkState,

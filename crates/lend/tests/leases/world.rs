@@ -10,7 +10,7 @@ use sublet_lend::ids::{
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
     LeaderNaming, LendTo, LendingInput, LendingNode, MemberSettings, NodeSettings,
-    OnDemandSettings, RecallReason, ReturnReason, TICK_EVERY, Topology,
+    OnDemandSettings, Presence, RecallReason, ReturnReason, TICK_EVERY, Topology,
 };
 use sublet_policy::placement::PlacementChoice;
 
@@ -172,6 +172,7 @@ impl World {
             },
             borrow_max: 200,
             drain: None,
+            presence: Presence::Here,
             topology: self.wiring.topology(incarnation.0),
         };
         Member {

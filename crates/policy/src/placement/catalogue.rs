@@ -2,6 +2,8 @@
 //!
 //! To add a policy, add a file beside the others, its variant here, and a row.
 
+use std::fmt;
+
 use super::spread::SpreadLimits;
 use crate::catalogue::{KnobUnit, PolicyChoiceError, PolicyKnobSpec, nearest, read_pairs};
 
@@ -173,6 +175,18 @@ impl Default for PlacementChoice {
             policy: PlacementPolicy::Spread,
             values: Vec::new(),
         }
+    }
+}
+
+/// `spread part=50`: the policy with those of its knobs that are not as the catalogue has them.
+impl fmt::Display for PlacementChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.entry().name)?;
+        let set = self.values().filter(|(knob, value)| knob.default != *value);
+        for (knob, value) in set {
+            write!(f, " {}={value}", knob.name)?;
+        }
+        Ok(())
     }
 }
 

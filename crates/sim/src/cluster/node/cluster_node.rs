@@ -7,8 +7,8 @@ use sublet_lend::control::{Addresses, ControlLine, ControlMessage, LineReader, V
 use sublet_lend::ids::{ConnectionId, Incarnation, PeerId, SessionNonce};
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
-    LendTo, LendingInput, LendingNode, MemberSettings, NodeSettings, RecallReason, TICK_EVERY,
-    Topology,
+    LendTo, LendingInput, LendingNode, MemberSettings, NodeSettings, Presence, RecallReason,
+    TICK_EVERY, Topology,
 };
 use sublet_store::EvictAheadScope;
 
@@ -420,6 +420,7 @@ fn settings(shape: &NodeShape) -> NodeSettings {
         },
         borrow_max: shape.memory.far_max,
         drain: None,
+        presence: Presence::Here,
         topology: Topology::FullMesh,
     }
 }

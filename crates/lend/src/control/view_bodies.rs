@@ -1,0 +1,188 @@
+//! The fields of the messages by which a node shows how its leader sees the cluster. Nothing is decided by them.
+
+use serde::{Deserialize, Serialize};
+use sublet_policy::placement::{AdviceReason, ShortageReason};
+
+use super::bodies::{BlockCount, CountError, within};
+use super::{VIEW_ADVICE_MAX, VIEW_ALARMS_MAX, VIEW_NODES_MAX, VIEW_TEXT_BYTES_MAX};
+use crate::ids::{NodeName, RackName, Term};
+
+/// A list of `MAX` entries at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<T>", into = "Vec<T>")]
+#[serde(bound(
+    serialize = "T: Clone + Serialize",
+    deserialize = "T: Deserialize<'de>"
+))]
+pub struct ListUpTo<T, const MAX: usize>(Vec<T>);
+
+impl<T, const MAX: usize> Default for ListUpTo<T, MAX> {
+    fn default() -> ListUpTo<T, MAX> {
+        ListUpTo(Vec::new())
+    }
+}
+
+impl<T, const MAX: usize> ListUpTo<T, MAX> {
+    /// The first of these entries, as many as there may be.
+    pub fn first(entries: impl IntoIterator<Item = T>) -> ListUpTo<T, MAX> {
+        ListUpTo(entries.into_iter().take(MAX).collect())
+    }
+
+    /// The entries.
+    pub fn into_vec(self) -> Vec<T> {
+        self.0
+    }
+}
+
+impl<T, const MAX: usize> TryFrom<Vec<T>> for ListUpTo<T, MAX> {
+    type Error = CountError;
+
+    fn try_from(entries: Vec<T>) -> Result<ListUpTo<T, MAX>, CountError> {
+        within("entries", entries.len() as u64, MAX as u64).map(|()| ListUpTo(entries))
+    }
+}
+
+impl<T, const MAX: usize> From<ListUpTo<T, MAX>> for Vec<T> {
+    fn from(list: ListUpTo<T, MAX>) -> Vec<T> {
+        list.0
+    }
+}
+
+/// A text of [`VIEW_TEXT_BYTES_MAX`] bytes at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ShortText(String);
+
+impl ShortText {
+    /// The text, or nothing if it is too long.
+    pub fn or_nothing(text: String) -> ShortText {
+        ShortText::try_from(text).unwrap_or_default()
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ShortText {
+    type Error = CountError;
+
+    fn try_from(text: String) -> Result<ShortText, CountError> {
+        within("bytes", text.len() as u64, VIEW_TEXT_BYTES_MAX as u64).map(|()| ShortText(text))
+    }
+}
+
+impl From<ShortText> for String {
+    fn from(text: ShortText) -> String {
+        text.0
+    }
+}
+
+/// A node asks its leader how the cluster stands: for the first nodes by name, or for those after a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewQuery {
+    /// The last name that it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<NodeName>,
+}
+
+/// Whether a node takes part, as its leader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ViewState {
+    /// It is a member and has not reported yet.
+    Expected,
+    /// It reports.
+    Active,
+    /// It leaves.
+    Leaving,
+    /// It left, or was silent for long.
+    Gone,
+    /// It is silent, or what a newer leader calls otherwise.
+    #[serde(other)]
+    Away,
+}
+
+/// A node as its leader sees it, in blocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewNode {
+    /// Its name.
+    pub name: NodeName,
+    /// Whether it takes part.
+    pub state: ViewState,
+    /// For how long, milliseconds.
+    pub for_millis: u64,
+    /// Where it stands, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack: Option<RackName>,
+    /// What its arena may have.
+    pub total: BlockCount,
+    /// What of that nobody uses.
+    pub free: BlockCount,
+    /// What it would lend beyond what it has lent.
+    pub lendable: BlockCount,
+    /// What it wants beyond what it has.
+    pub wanted: BlockCount,
+    /// What it has lent.
+    pub lent: BlockCount,
+    /// What it has borrowed.
+    pub borrowed: BlockCount,
+    /// What it lent more than it borrowed, in blocks times seconds.
+    #[serde(default)]
+    pub credits: i64,
+}
+
+/// Advice that a leader gave.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewAdvice {
+    /// How long ago, milliseconds.
+    pub age_millis: u64,
+    /// Who should borrow.
+    pub borrower: NodeName,
+    /// Of whom.
+    pub lender: NodeName,
+    /// How much.
+    pub blocks: BlockCount,
+    /// Why of this lender.
+    pub why: AdviceReason,
+    /// Why the borrower is to have less than it wants, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage: Option<ShortageReason>,
+}
+
+/// A pair whose counts have differed for too long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewAlarm {
+    /// The lender.
+    pub lender: NodeName,
+    /// The borrower.
+    pub borrower: NodeName,
+    /// What the lender counts.
+    pub lent: BlockCount,
+    /// What the borrower counts.
+    pub borrowed: BlockCount,
+    /// For how long, milliseconds.
+    pub for_millis: u64,
+}
+
+/// A part of how the cluster stands: some nodes by name. The last part has the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewPart {
+    /// The leader's term.
+    pub term: Term,
+    /// Nodes after the name that was asked for.
+    pub nodes: ListUpTo<ViewNode, VIEW_NODES_MAX>,
+    /// Whether there are more.
+    #[serde(default)]
+    pub more: bool,
+    /// The latest advice, the oldest first.
+    #[serde(default)]
+    pub advice: ListUpTo<ViewAdvice, VIEW_ADVICE_MAX>,
+    /// Pairs whose counts differ.
+    #[serde(default)]
+    pub alarms: ListUpTo<ViewAlarm, VIEW_ALARMS_MAX>,
+    /// The placement policy and its knobs.
+    #[serde(default)]
+    pub placement: ShortText,
+}
