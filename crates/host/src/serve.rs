@@ -18,7 +18,7 @@ use sublet_types::{Bytes, TenantId};
 use crate::admin::{Admin, AdminListenError, AdminListeners};
 use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, LoadedConfig};
-use crate::daemon::{Daemon, DaemonParts, expiry_chore, record_peer_files};
+use crate::daemon::{Daemon, DaemonParts, lending_chore, record_peer_files};
 use crate::disk::{DiskStartError, Disks};
 use crate::headroom::{Headroom, HeadroomStartError, HostReadError, ProcHost, ReadHost};
 use crate::host_lock::{HostLock, HostLockError};
@@ -26,6 +26,8 @@ use crate::live_changes_file::LiveChangesFile;
 use crate::manager::{MemoryManager, WrongPolicy};
 use crate::observe::events::{EventId, EventReason, EventWriter, Events, PostedEvent};
 use crate::observe::log::{self, LogError};
+use crate::peers::cluster::ClusterObserver;
+use crate::peers::cluster_events;
 use crate::peers::far_memory::FarMemory;
 use crate::peers::lending::{Lending, LendingError, LendingParts, PeerListeners};
 use crate::peers::peer_events::PeerEventPoster;
@@ -122,7 +124,7 @@ pub fn run(loaded: LoadedConfig) -> Result<(), ServeError> {
     let groups: Vec<(Group, Vec<Listener>)> = groups.zip(places).collect();
     let manager = start_policy(&config, &backend, (&headroom, &far), &events)?;
     let refused = refusal_reporter(&tenants, &disks, &events);
-    let each_second = both(refused, expiry_chore(lending.clone(), &events));
+    let each_second = both(refused, lending_chore(lending.clone(), &events));
     let chores = Chores::start_with(&backend, instances(tenants.services()), each_second)?;
     let serving = serve::start(groups, config.daemon.threads, &backend, shutdown_trigger())?;
     let broken = Arc::new(|| shutdown_trigger()(StopMode::Now));
@@ -176,6 +178,11 @@ fn granted_resources(listeners: &AdminListeners, config: &Config) -> GrantedReso
     }
 }
 
+fn cluster_observer(events: &Events) -> ClusterObserver {
+    let events = events.clone();
+    Arc::new(move |notice| events.post(cluster_events::event_of(&notice)))
+}
+
 /// Starts to lend and to borrow, if the host has peers.
 fn start_lending(
     config: &Config,
@@ -187,6 +194,7 @@ fn start_lending(
         listeners,
         far,
         observer: Box::new(PeerEventPoster(events.clone())),
+        cluster_observer: cluster_observer(events),
     };
     let lending = Lending::start(config, backend, parts)?.map(Arc::new);
     if let Some(lending) = &lending {

@@ -87,7 +87,11 @@ fn peers_line(config: &Config) -> Option<String> {
         Some(place) => format!("at {place}"),
         None => "calls only".to_owned(),
     };
-    let members = format_members(peers.members.len());
+    let members = match (&peers.etcd, &peers.leader) {
+        (Some(_), _) => "members from etcd".to_owned(),
+        (None, Some(leader)) => format!("{}, led by {leader}", format_members(peers.members.len())),
+        (None, None) => format_members(peers.members.len()),
+    };
     let lends = match config.lend.max {
         None => "lends what headroom leaves".to_owned(),
         Some(Bytes::ZERO) => "lends nothing".to_owned(),

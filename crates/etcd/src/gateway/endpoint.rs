@@ -48,7 +48,7 @@ impl Endpoint {
     }
 
     /// Returns whether only this host can hear what is said to it.
-    pub(super) fn is_loopback(&self) -> bool {
+    pub fn is_loopback(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }

@@ -4,6 +4,7 @@
 //! It runs on one thread, away from the threads that serve clients. Another thread makes what it shows of the whole
 //! daemon.
 
+mod cluster;
 mod disks;
 mod events;
 mod file_calls;

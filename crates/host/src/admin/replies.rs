@@ -32,6 +32,10 @@ impl From<RequestError> for HttpError {
     fn from(declined: RequestError) -> HttpError {
         let (status, hint) = match &declined {
             RequestError::Tenant(error) => tenant_error_reply(error),
+            RequestError::Membership(_) => (
+                StatusCode::CONFLICT,
+                "mend the files that [peers] names for etcd, then join again".into(),
+            ),
             RequestError::NoPeers => (
                 StatusCode::CONFLICT,
                 "docs/config.md describes [peers], [lend] and [borrow]; set them and restart".into(),

@@ -24,7 +24,7 @@ use super::replies::{
     DaemonState, daemon_ending, describe_query_error, in_json, parse_body, parse_tenant_name,
 };
 use super::status_snapshots::StatusSnapshots;
-use super::{disks, events, lending, saves};
+use super::{cluster, disks, events, lending, saves};
 use crate::daemon::Daemon;
 use crate::observe::events::Actor;
 use crate::observe::metrics::{self, MetricsFormat};
@@ -56,6 +56,7 @@ pub(super) fn admin_routes(daemon: Arc<Daemon>, snapshots: StatusSnapshots) -> R
         .route("/v1/release", post(release))
         .route("/v1/events", get(events::events))
         .merge(disks::routes())
+        .merge(cluster::routes())
         .merge(lending::routes())
         .merge(saves::routes())
         .route("/metrics", get(scrape))

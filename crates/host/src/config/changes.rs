@@ -23,6 +23,22 @@ impl DrainChange {
     }
 }
 
+/// What an owner did about the host's place in its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PresenceChange {
+    /// The host left.
+    Leave,
+    /// It came back.
+    Join,
+}
+
+impl PresenceChange {
+    /// Returns whether the host takes part from then on.
+    pub fn is_join(self) -> bool {
+        self == PresenceChange::Join
+    }
+}
+
 /// The changes of one tenant. `None` means that the config's value holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantChange {

@@ -311,6 +311,29 @@ pub enum FaultKind {
         /// The nearest member's name.
         nearest: Option<String>,
     },
+    /// What etcd knows is said here, too.
+    #[error("`{0}`: with `peers.etcd` it comes from there; leave it out")]
+    FromEtcd(String),
+    /// Nobody can connect to an address that others are told.
+    #[error(
+        "`{key}`: no other host can connect to {place}; write `advertise = \"tcp:HOST:PORT\"` in [peers] with an address of this host"
+    )]
+    AnyAddress {
+        /// The key.
+        key: String,
+        /// What it says.
+        place: String,
+    },
+    /// A password would travel in clear text.
+    #[error(
+        "`{key}`: its password would travel to {endpoint} in clear text; give etcd a certificate and write https://"
+    )]
+    PasswordInClear {
+        /// The key.
+        key: String,
+        /// Where to.
+        endpoint: String,
+    },
     /// No such policy, or no such knobs of it.
     #[error("`{key}`: {wrong}")]
     Policy {

@@ -18,6 +18,7 @@ impl WrittenConfig {
                 self.peer_listener_faults(&said, faults);
                 self.member_faults(faults);
                 self.borrower_faults(faults);
+                self.cluster_faults(faults);
             }
             None => {
                 let said = ["lend", "borrow"].map(|table| self.first_said(table));
@@ -28,9 +29,11 @@ impl WrittenConfig {
         self.lending_amount_faults(faults);
     }
 
-    /// Returns whether anything was said of peers.
-    pub(super) fn has_peers(&self) -> bool {
-        self.first_said("peers").is_some()
+    /// Returns whether anything was said of peers but this key.
+    pub(super) fn has_peers_beside(&self, key: &str) -> bool {
+        let knobs = LENDING_KNOBS.iter().filter(|knob| knob.table == "peers");
+        let mut keys = knobs.map(|knob| format!("peers.{}", knob.name));
+        keys.any(|said| said != key && self.locations.contains_key(&said))
     }
 
     /// The first key of a table of lending that was set, in the order of the reference.
@@ -82,10 +85,13 @@ impl WrittenConfig {
         }
     }
 
-    /// Names of borrowers that no member has.
+    /// Names of borrowers that no member has. With etcd, members come and go.
     fn borrower_faults(&self, faults: &mut Vec<ConfigFault>) {
         let members = self.lending.peers.members.iter();
         let members: Vec<&str> = members.map(|member| member.name.as_str()).collect();
+        if !self.lending.peers.etcd.is_empty() {
+            return;
+        }
         let named = self.lending.lend.to.iter().flatten();
         let unknown = named.filter(|node| !members.contains(&node.as_str()));
         for node in unknown {
@@ -113,6 +119,6 @@ impl WrittenConfig {
 }
 
 /// The member that is most likely meant.
-fn nearest_member(node: &NodeName, members: &[&str]) -> Option<String> {
+pub(super) fn nearest_member(node: &NodeName, members: &[&str]) -> Option<String> {
     nearest(node.as_str(), members.iter().copied()).map(str::to_owned)
 }

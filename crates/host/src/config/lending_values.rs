@@ -2,7 +2,10 @@
 
 use std::str::FromStr;
 
-use sublet_lend::node::PEERS_MAX;
+use sublet_etcd::gateway::{ENDPOINTS_MAX, Endpoint};
+use sublet_lend::ids::RackName;
+use sublet_lend::node::MEMBERS_MAX;
+use sublet_policy::placement::PlacementChoice;
 use sublet_tls::peer::{DENIED_MAX, Fingerprint};
 use sublet_types::{ClusterName, NodeName};
 
@@ -21,6 +24,24 @@ impl RawValue {
         Ok(self.text()?.parse()?)
     }
 
+    /// Where a host stands.
+    pub(crate) fn rack(&self) -> Result<RackName, ValueError> {
+        Ok(RackName(self.node()?))
+    }
+
+    /// A placement policy with its knobs as the catalogue has them.
+    pub(crate) fn placement(&self) -> Result<PlacementChoice, ValueError> {
+        Ok(PlacementChoice::new(&self.text()?, [])?)
+    }
+
+    /// Members of etcd. An empty list is allowed.
+    pub(crate) fn endpoints(&self) -> Result<Vec<Endpoint>, ValueError> {
+        match parsed_list(self)? {
+            endpoints if endpoints.len() > ENDPOINTS_MAX => Err(ValueError::TooManyEndpoints),
+            endpoints => Ok(endpoints),
+        }
+    }
+
     /// Where this host listens for its peers.
     pub(crate) fn peer_place(&self) -> Result<PeerPlace, ValueError> {
         Ok(self.text()?.parse()?)
@@ -37,7 +58,7 @@ impl RawValue {
     /// Members of a cluster, each with its address. An empty list is allowed.
     pub(crate) fn members(&self) -> Result<Vec<PeerMember>, ValueError> {
         match parsed_list(self)? {
-            members if members.len() > PEERS_MAX => Err(ValueError::TooManyMembers),
+            members if members.len() > MEMBERS_MAX => Err(ValueError::TooManyMembers),
             members => Ok(members),
         }
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sublet_types::{DiskName, FileKind, TenantName};
 
-use super::changes::{DiskChange, DrainChange, PolicyChange, TenantChange};
+use super::changes::{DiskChange, DrainChange, PolicyChange, PresenceChange, TenantChange};
 use super::faults::ConfigFaults;
 use super::file::{LoadError, read_text};
 use super::persist_error::PersistError;
@@ -29,6 +29,8 @@ pub struct LiveChanges {
     folders: Vec<PathBuf>,
     /// Whether lending drains, if that differs from the config.
     drain: Option<DrainChange>,
+    /// Whether the host takes part in its cluster, if that differs from the config.
+    presence: Option<PresenceChange>,
 }
 
 impl LiveChanges {
@@ -41,6 +43,7 @@ impl LiveChanges {
             disks: BTreeMap::new(),
             folders: Vec::new(),
             drain: None,
+            presence: None,
         }
     }
 
@@ -138,6 +141,20 @@ impl LiveChanges {
         }
     }
 
+    /// Whether the host takes part in its cluster, if that differs from the config.
+    pub fn presence(&self) -> Option<PresenceChange> {
+        self.presence
+    }
+
+    /// A copy in which the host takes part in its cluster, or does not, or does as the config says.
+    #[must_use]
+    pub(crate) fn with_presence(&self, presence: Option<PresenceChange>) -> LiveChanges {
+        LiveChanges {
+            presence,
+            ..self.clone()
+        }
+    }
+
     /// What was done with a disk.
     pub fn disk(&self, name: &DiskName) -> Option<&DiskChange> {
         self.disks.get(name)
@@ -161,6 +178,7 @@ impl LiveChanges {
             && self.disks == other.disks
             && self.folders == other.folders
             && self.drain == other.drain
+            && self.presence == other.presence
     }
 
     /// The file as it was left, if there is one.
@@ -186,6 +204,7 @@ impl LiveChanges {
         self.disks = alone.disk_changes();
         self.folders = alone.added_folders();
         self.drain = alone.drain_change();
+        self.presence = alone.presence_change();
         Ok(())
     }
 
@@ -224,6 +243,9 @@ impl LiveChanges {
         }
         if let Some(drain) = self.drain {
             let _ = write!(text, "\n[lend]\ndrain = {}\n", drain.is_drain());
+        }
+        if let Some(presence) = self.presence {
+            let _ = write!(text, "\n[peers]\njoin = {}\n", presence.is_join());
         }
         for (name, change) in &self.changes {
             change.write(name, &mut text);

@@ -2,7 +2,9 @@
 
 mod bounds;
 mod changes;
+mod cluster;
 mod disks;
+mod etcd;
 mod faults;
 mod file;
 mod key_values;
@@ -27,8 +29,9 @@ mod written;
 mod tests;
 
 pub use bounds::{DISKS_MAX, WEIGHT_MAX};
-pub use changes::{DiskChange, DrainChange, PolicyChange, TenantChange};
+pub use changes::{DiskChange, DrainChange, PolicyChange, PresenceChange, TenantChange};
 pub(crate) use disks::{check_disk_size, parse_requested_disk};
+pub use etcd::{EtcdConfig, EtcdUserConfig};
 pub use faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 pub use file::LoadError;
 pub(crate) use key_values::disk_key_values;

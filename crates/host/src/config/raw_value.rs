@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sublet_lend::node::PEERS_MAX;
+use sublet_etcd::gateway::{ENDPOINTS_MAX, EndpointError};
+use sublet_lend::node::MEMBERS_MAX;
+use sublet_policy::placement::catalogue::PlacementChoiceError;
 use sublet_tls::peer::{DENIED_MAX, FingerprintError};
 use sublet_types::{
     Bytes, ClusterNameError, DiskListen, DiskListenError, EvictionKind, EvictionKindError,
@@ -129,8 +131,17 @@ pub enum ValueError {
     #[error("{0}")]
     Member(#[from] PeerMemberError),
     /// It lists more members than a node has peers.
-    #[error("lists more than {PEERS_MAX} members")]
+    #[error("lists more than {MEMBERS_MAX} members")]
     TooManyMembers,
+    /// It is no placement policy.
+    #[error("{0}")]
+    Placement(#[from] PlacementChoiceError),
+    /// It is no address of etcd.
+    #[error("{0}")]
+    Endpoint(#[from] EndpointError),
+    /// It lists more members of etcd than are asked.
+    #[error("lists more than {ENDPOINTS_MAX} addresses")]
+    TooManyEndpoints,
     /// It names nobody who may borrow.
     #[error("names nobody; to lend nothing, write `max = 0` instead")]
     NoBorrower,

@@ -8,7 +8,7 @@ use sublet_types::{DiskName, FileKind, TenantName};
 use toml::de::{DeTable, DeValue};
 
 use super::bounds::DISKS_MAX;
-use super::changes::{DrainChange, PolicyChange, TenantChange};
+use super::changes::{DrainChange, PolicyChange, PresenceChange, TenantChange};
 use super::faults::{ConfigFault, ConfigFaults, FaultKind, SourceLocation};
 use super::knobs::{
     DAEMON_KNOBS, DISK_KNOBS, Knob, LENDING_KNOBS, LENDING_TABLES, RETIRED_KNOBS, RetiredKnob,
@@ -56,7 +56,7 @@ impl WrittenConfig {
     }
 
     /// Reads live changes over what was set before. Returns what they change and nobody else names: tenants,
-    /// disks, and a drain without peers.
+    /// disks, and what is said of lending without peers.
     pub(super) fn read_live(
         &mut self,
         file: &Path,
@@ -92,8 +92,8 @@ impl WrittenConfig {
         self.tenants.retain(|name, _| !orphans.contains(name));
         let tenants = orphans.iter().map(|name| format!("tenants.{name}"));
         let disks = lost.iter().map(|name| format!("disks.{name}"));
-        let drain = self.drop_idle_drain();
-        Ok(tenants.chain(disks).chain(drain).collect())
+        let idle = self.drop_idle_lending();
+        Ok(tenants.chain(disks).chain(idle).collect())
     }
 
     /// Adds the default tenant if no tenant or disk is named.
@@ -142,13 +142,27 @@ impl WrittenConfig {
         })
     }
 
-    /// Forgets a drain of live changes if the config has no peers any more. Returns its key if it did.
-    fn drop_idle_drain(&mut self) -> Option<String> {
-        let is_idle = !self.has_peers() && self.locations.remove(DRAIN_KEY).is_some();
-        is_idle.then(|| {
-            self.lending.lend.drain = false;
-            DRAIN_KEY.to_owned()
+    /// Whether this file alone says that the host left its cluster, or that it did not.
+    pub(super) fn presence_change(&self) -> Option<PresenceChange> {
+        let is_said = self.locations.contains_key(JOIN_KEY);
+        is_said.then_some(match self.lending.peers.join {
+            true => PresenceChange::Join,
+            false => PresenceChange::Leave,
         })
+    }
+
+    /// Forgets what live changes say of lending if the config has no peers any more. Returns its keys.
+    fn drop_idle_lending(&mut self) -> Vec<String> {
+        if self.has_peers_beside(JOIN_KEY) {
+            return Vec::new();
+        }
+        self.lending.lend.drain = false;
+        self.lending.peers.join = true;
+        let idle = [DRAIN_KEY, JOIN_KEY];
+        let said = idle
+            .into_iter()
+            .filter(|key| self.locations.remove(*key).is_some());
+        said.map(str::to_owned).collect()
     }
 
     /// What this file alone says of the policy.
@@ -345,6 +359,9 @@ pub(super) fn default_name() -> TenantName {
 
 /// The key of the knob that drains lending.
 const DRAIN_KEY: &str = "lend.drain";
+
+/// The key that says whether the host takes part in its cluster.
+const JOIN_KEY: &str = "peers.join";
 
 /// The key with which a file that a daemon wrote says its version.
 pub(super) const VERSION_KEY: &str = "version";

@@ -25,10 +25,7 @@ impl Daemon {
     /// How the host stands with its peers. `None` if it has none.
     pub(super) fn lending_status(&self) -> Option<LendStatus> {
         let lending = self.lending.as_deref()?;
-        let time = FiguresTime {
-            now: Duration::from_nanos(self.backend.clock.moment().0),
-            now_unix: unix_secs(),
-        };
+        let time = figures_time(self);
         let overhead = self.backend.store.far_overhead();
         let costs = (overhead, self.drain_lasts());
         Some(lend_status(lending, &self.config, costs, time))
@@ -36,8 +33,7 @@ impl Daemon {
 
     /// How long a drain holds that is in force now.
     fn drain_lasts(&self) -> ChangeLifetime {
-        let kept = self.live.current().drain().map(DrainChange::is_drain);
-        match kept.unwrap_or(self.written.lend.drain) {
+        match self.drains_by_owner() {
             true => ChangeLifetime::Always,
             false => ChangeLifetime::UntilRestart,
         }
@@ -169,8 +165,22 @@ impl Daemon {
         }
     }
 
-    fn peers(&self) -> Result<&Lending, RequestError> {
+    /// Returns whether the host lends nothing because its owner says so.
+    pub(super) fn drains_by_owner(&self) -> bool {
+        let kept = self.live.current().drain().map(DrainChange::is_drain);
+        kept.unwrap_or(self.written.lend.drain)
+    }
+
+    pub(super) fn peers(&self) -> Result<&Lending, RequestError> {
         self.lending.as_deref().ok_or(RequestError::NoPeers)
+    }
+}
+
+/// When figures are taken that are asked for now.
+pub(super) fn figures_time(daemon: &Daemon) -> FiguresTime {
+    FiguresTime {
+        now: Duration::from_nanos(daemon.backend.clock.moment().0),
+        now_unix: unix_secs(),
     }
 }
 
@@ -183,8 +193,8 @@ pub(crate) fn record_peer_files(lending: &Lending, events: &Events) {
     read.record_read(EventSubject::None, &[&tls.ca, &tls.certificate, &tls.key]);
 }
 
-/// A chore that tells the owner in time that certificates of the peers end.
-pub(crate) fn expiry_chore(
+/// A chore that tells the owner in time that certificates of the peers end, and follows the host out of its cluster.
+pub(crate) fn lending_chore(
     lending: Option<Arc<Lending>>,
     events: &Events,
 ) -> impl FnMut() + Send + use<> {
@@ -192,6 +202,7 @@ pub(crate) fn expiry_chore(
     move || {
         if let Some(lending) = &lending {
             reminder.remind(unix_secs(), &lending.certificate_ends());
+            lending.follow_leave();
         }
     }
 }

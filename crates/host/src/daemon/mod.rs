@@ -1,5 +1,6 @@
 //! The daemon as the admin interface sees it: what it shows, and what it does on request.
 
+mod cluster;
 mod copy_progress;
 mod disk_removal;
 mod disks;
@@ -17,7 +18,7 @@ mod tenants;
 mod what_if;
 mod what_if_error;
 
-pub(crate) use self::lending::{expiry_chore, record_peer_files};
+pub(crate) use self::lending::{lending_chore, record_peer_files};
 pub use self::request_error::RequestError;
 pub use self::save_error::SaveError;
 pub use self::what_if_error::WhatIfError;

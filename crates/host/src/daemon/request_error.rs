@@ -11,6 +11,7 @@ use crate::config::{ConfigFaults, DISKS_MAX, PersistError};
 use crate::disk::DiskError;
 use crate::headroom::ReleaseOrderError;
 use crate::manager::WrongPolicy;
+use crate::peers::membership::MembershipError;
 use crate::tenants::TenantsError;
 
 /// Why the daemon did not do what it was asked.
@@ -49,6 +50,9 @@ pub enum RequestError {
     /// The host has no peers.
     #[error("this host has no peers: its config has no section [peers]")]
     NoPeers,
+    /// The host cannot register with etcd.
+    #[error(transparent)]
+    Membership(#[from] MembershipError),
     /// The notice of a drain is longer than anybody can mean.
     #[error("a drain's notice lasts {} minutes at most", DRAIN_NOTICE_MAX.as_secs() / 60)]
     DrainNotice,

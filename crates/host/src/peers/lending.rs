@@ -9,28 +9,32 @@
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_frontends::backend::Backend;
 use sublet_frontends::listeners::{Endpoint, ListenError, Listener, Transport, bind_one};
 use sublet_lend::control::Addresses;
 use sublet_lend::ids::{PeerId, SessionId};
-use sublet_lend::node::{LendingInput, LendingStatus};
+use sublet_lend::node::{LendingInput, LendingPhase, LendingStatus, Presence, ToldView};
 use sublet_lend::seal::{AegisTrial, BrokenCipher, CipherSelection, choose_cipher};
 use sublet_tls::peer::{Fingerprint, PeerCredentialError, PeerTlsSettings};
 
 use super::certificate_expiry::{CertificateEnd, CertificateKind};
+use super::cluster::{Cluster, ClusterObserver, ClusterParts};
 use super::control::{
     ControlMember, ControlPlane, ControlPlaneError, ControlPlaneParts, ControlPlaneSettings,
     PeerNotice, PeerObserver, PeerTables, ServePageConnections,
 };
 use super::courier::{Courier, CourierError, CourierFigures};
 use super::far_memory::FarMemory;
+use super::membership::MembershipError;
 use super::page_server::{
     CpuShare, PageServer, PageServerError, PageServerFigures, PageServerSettings, ServedPages,
     ServingRate,
 };
+use super::topology::topology;
 use crate::config::{BorrowConfig, Config, LendConfig, PeersConfig};
 
 /// Connections that wait to be accepted.
@@ -41,6 +45,12 @@ const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
 /// How long whoever tells the node something waits until the figures show it.
 const TOLD_MAX: Duration = Duration::from_secs(1);
+
+/// How long whoever asks for the leader's view waits.
+const VIEW_MAX: Duration = Duration::from_secs(1);
+
+/// How often it looks whether that is there.
+const VIEW_PAUSE: Duration = Duration::from_millis(5);
 
 /// The environment's switch that makes the self-test of AEGIS fail, so that tests see the other cipher.
 const REFUSE_AEGIS: &str = "SUBLET_TEST_REFUSE_AEGIS";
@@ -60,6 +70,9 @@ pub enum LendingError {
     /// Lent blocks cannot be served.
     #[error(transparent)]
     PageServer(#[from] PageServerError),
+    /// The host cannot register with etcd.
+    #[error(transparent)]
+    Membership(#[from] MembershipError),
     /// Pages cannot be carried to lenders.
     #[error(transparent)]
     Courier(#[from] CourierError),
@@ -100,8 +113,10 @@ pub struct LendingParts {
     pub listeners: PeerListeners,
     /// What this host has of lenders.
     pub far: FarMemory,
-    /// Who logs what happens.
+    /// Who logs what happens between hosts.
     pub observer: Box<dyn PeerObserver>,
+    /// Who logs what happens in the cluster.
+    pub cluster_observer: ClusterObserver,
 }
 
 /// The daemon's lending. Dropping it ends its threads, and peers keep what they have of it for ten seconds.
@@ -111,7 +126,7 @@ pub struct Lending {
     courier: Courier,
     far: FarMemory,
     cipher: CipherSelection,
-    members: Vec<ControlMember>,
+    cluster: Cluster,
     tls: Mutex<PeerTlsSettings>,
     /// Hears once that the node has parted from all peers.
     has_parted: Mutex<Receiver<()>>,
@@ -140,6 +155,11 @@ impl Lending {
             borrow_max: config.borrow.blocks_max(),
             // Nothing is lent yet, so nobody needs notice.
             drain: config.lend.drain.then_some(Duration::ZERO),
+            presence: match config.peers.join {
+                true => Presence::Here,
+                false => Presence::Away,
+            },
+            topology: topology(&config.peers, draw_seed()?),
             cipher: cipher.cipher,
         };
         let now = Duration::from_nanos(backend.clock.moment().0);
@@ -173,13 +193,25 @@ impl Lending {
                 borrowing: Box::new(|tenant| tenant.borrowing),
             },
         )?;
+        let cluster = Cluster::new(ClusterParts {
+            peers: config.peers.clone(),
+            lend: config.lend.clone(),
+            identity: tls.identity.clone(),
+            fingerprint: control.credentials().fingerprint(),
+            incarnation: control.tables().incarnation(),
+            control: control.teller().clone(),
+            observer: parts.cluster_observer,
+        });
+        if config.peers.join {
+            cluster.register()?;
+        }
         Ok(Some(Lending {
             control,
             server,
             courier,
             far: parts.far,
             cipher,
-            members: settings.members,
+            cluster,
             tls: Mutex::new(tls.clone()),
             has_parted: Mutex::new(has_parted),
         }))
@@ -188,7 +220,7 @@ impl Lending {
     /// Tells the node something: a drain, a recall, that it lends again. Waits until the figures show it, but not for
     /// long.
     pub fn tell(&self, input: LendingInput) {
-        self.control.tell(input);
+        self.control.teller().tell(input);
         self.control.wait_until_told(TOLD_MAX);
     }
 
@@ -231,11 +263,6 @@ impl Lending {
         [Some(own), of_authorities].into_iter().flatten().collect()
     }
 
-    /// The members, in the order of their numbers.
-    pub fn members(&self) -> &[ControlMember] {
-        &self.members
-    }
-
     /// How the node stands with its peers.
     pub fn status(&self) -> LendingStatus {
         self.control.tables().status()
@@ -271,13 +298,75 @@ impl Lending {
         self.server.figures()
     }
 
+    /// Returns whether the host takes part in its cluster.
+    pub(super) fn is_present(&self) -> bool {
+        let phase = self.status().phase;
+        !matches!(phase, LendingPhase::Leaving { .. } | LendingPhase::Left)
+    }
+
+    /// This host's place in its cluster.
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Asks the leader how the cluster stands, and waits for its answer, but not for long. The answer may be an older one.
+    pub(super) fn ask_view(&self) -> Option<ToldView> {
+        let tables = self.tables();
+        let before = tables.told_view().map(|view| view.at);
+        self.tell(LendingInput::AskView);
+        let until = Instant::now() + VIEW_MAX;
+        loop {
+            let told = tables.told_view();
+            let is_new = told.as_ref().map(|view| view.at) != before;
+            if is_new || Instant::now() >= until {
+                return told;
+            }
+            thread::sleep(VIEW_PAUSE);
+        }
+    }
+
+    /// Leaves the cluster: takes and gives back everything within this time, and parts from all. It does not wait.
+    pub fn leave(&self, within: Duration) {
+        self.cluster.resign();
+        self.tell(LendingInput::Leave { within });
+    }
+
+    /// Does what a host does that has parted from all: it registers no more.
+    pub fn follow_leave(&self) {
+        if self.has_parted.lock().try_recv().is_ok() {
+            self.cluster.unregister(Duration::ZERO);
+        }
+    }
+
+    /// Takes part in the cluster again. `drain` says that it lends nothing all the same.
+    ///
+    /// # Errors
+    ///
+    /// A file for etcd is wrong, or the kernel refuses.
+    pub fn join(&self, drain: bool) -> Result<(), MembershipError> {
+        if self.is_present() {
+            return Ok(());
+        }
+        self.cluster.unregister(Duration::ZERO);
+        self.tell(LendingInput::Join);
+        // What was told of a leave before.
+        while self.has_parted.lock().try_recv().is_ok() {}
+        if drain {
+            let within = Duration::ZERO;
+            self.tell(LendingInput::Drain { within });
+        }
+        self.cluster.register()
+    }
+
     /// Says goodbye to all peers, so that they do not wait for this host. It lends and borrows nothing from then on.
     pub fn part(&self) {
-        self.control.tell(LendingInput::Leave {
-            within: Duration::ZERO,
-        });
-        // If the goodbyes do not leave in time, the peers' patience ends by itself.
-        let _ = self.has_parted.lock().recv_timeout(GOODBYE_MAX);
+        if self.status().phase != LendingPhase::Left {
+            let within = Duration::ZERO;
+            self.control.teller().tell(LendingInput::Leave { within });
+            // If the goodbyes do not leave in time, the peers' patience ends by itself.
+            let _ = self.has_parted.lock().recv_timeout(GOODBYE_MAX);
+        }
+        self.cluster.unregister(GOODBYE_MAX);
     }
 }
 
@@ -308,6 +397,16 @@ impl ServePageConnections for ServedByPageServer {
     fn end_session(&mut self, session: SessionId) {
         self.0.end_session(session);
     }
+}
+
+/// A random number of this run, from which others are drawn.
+fn draw_seed() -> Result<u64, ControlPlaneError> {
+    let mut bytes = [0; 8];
+    let random = sublet_tls::provider().secure_random;
+    random
+        .fill(&mut bytes)
+        .map_err(|_| ControlPlaneError::Random)?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 fn members(peers: &PeersConfig, lend: &LendConfig) -> Vec<ControlMember> {

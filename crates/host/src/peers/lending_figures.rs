@@ -69,8 +69,10 @@ pub(crate) fn lend_status(
 
 /// All leases between the host and its peers.
 pub(crate) fn lease_list(lending: &Lending) -> LeaseList {
-    let numbered = (0..).map(PeerId).zip(lending.members());
-    let of_member = |(peer, member): (PeerId, &ControlMember)| {
+    let members = &lending.tables().members;
+    let numbered = members.numbers().into_iter();
+    let numbered = numbered.filter_map(|peer| Some((peer, members.name(peer)?)));
+    let of_member = |(peer, name): (PeerId, NodeName)| {
         let all = lending.tables().leases_of(peer);
         let lent = all.lent.into_iter();
         let lent = lent.map(|row| (LeaseDirection::Lent, row));
@@ -78,7 +80,7 @@ pub(crate) fn lease_list(lending: &Lending) -> LeaseList {
         let borrowed = borrowed.map(|row| (LeaseDirection::Borrowed, row));
         let rows = lent.chain(borrowed);
         rows.map(|(direction, (lease, blocks))| LeaseStatus {
-            peer: member.name.clone(),
+            peer: name.clone(),
             direction,
             lease: lease.0,
             blocks,
@@ -98,6 +100,8 @@ struct PeerFigures<'l> {
     refusals: &'l RefusalCounts,
     fetched: BTreeMap<PeerId, FetchFigures>,
     guards: Vec<GuardFigures>,
+    /// When each session began.
+    opened: BTreeMap<PeerId, Duration>,
     time: FiguresTime,
 }
 
@@ -109,23 +113,27 @@ impl<'l> PeerFigures<'l> {
             refusals,
             fetched: ledger.figures(),
             guards: ledger.guards(),
+            opened: lending.tables().sessions.opened(),
             time,
         }
     }
 
     fn all(&self, peers: &[PeerStatus]) -> Vec<LendPeer> {
-        let members = self.lending.members().iter().zip(peers);
-        let numbered = (0..).map(PeerId).zip(members);
-        numbered
-            .map(|(peer, (member, status))| self.one(peer, member, status))
+        let members = &self.lending.tables().members;
+        let known = peers
+            .iter()
+            .filter_map(|status| Some((members.get(status.peer)?, status)));
+        known
+            .map(|(member, status)| self.one(&member, status))
             .collect()
     }
 
-    fn one(&self, peer: PeerId, member: &ControlMember, status: &PeerStatus) -> LendPeer {
+    fn one(&self, member: &ControlMember, status: &PeerStatus) -> LendPeer {
+        let peer = status.peer;
         let link = LinkView::of(status.link);
         let now = self.time.now;
-        let session = self.lending.tables().sessions.of_peer(peer);
-        let up = session.map(|session| now.saturating_sub(session.opened_at()));
+        let opened = self.opened.get(&peer);
+        let up = opened.map(|at| now.saturating_sub(*at));
         LendPeer {
             name: status.name.clone(),
             address: shown_address(member),
@@ -237,6 +245,11 @@ fn phase(phase: LendingPhase) -> (LendPhase, Option<Duration>) {
         LendingPhase::Leaving { until } => (LendPhase::Leaving, Some(until)),
         LendingPhase::Left => (LendPhase::Left, None),
     }
+}
+
+/// The same, without its end.
+pub(super) fn lend_phase(of_node: LendingPhase) -> LendPhase {
+    phase(of_node).0
 }
 
 /// Why a cipher was chosen, in words.

@@ -11,8 +11,12 @@
 //! Who may connect, which block an index stands for, and which leases there are is what the control connections know.
 //! Begin at `lending`. `far_memory` and `lease_routes` are what other threads see.
 
+mod by_peer;
 mod byte_buffers;
 pub mod certificate_expiry;
+pub mod cluster;
+pub(crate) mod cluster_events;
+pub(crate) mod cluster_figures;
 pub mod control;
 pub mod courier;
 pub mod far_memory;
@@ -21,6 +25,7 @@ pub mod lender_session;
 pub mod lending;
 pub(crate) mod lending_figures;
 pub mod lost_writes;
+pub mod membership;
 mod outgoing_socket;
 pub mod page_faults;
 pub mod page_fetcher;
@@ -32,3 +37,4 @@ pub mod policy_wish;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod ticket_check;
+mod topology;

@@ -44,7 +44,8 @@ pub(super) fn reason_of_page_fault(fault: PageFault) -> EventReason {
 
 pub(super) fn reason_of_loss(loss: LinkLoss) -> EventReason {
     match loss {
-        LinkLoss::Ended | LinkLoss::Idle => EventReason::Closed,
+        LinkLoss::Ended => EventReason::Closed,
+        LinkLoss::Idle => EventReason::Idle,
         LinkLoss::Silent => EventReason::Silent,
         LinkLoss::NoHello => EventReason::NoHello,
         LinkLoss::Replaced => EventReason::Replaced,

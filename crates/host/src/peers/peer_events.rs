@@ -53,7 +53,7 @@ fn event_of(notice: PeerNotice) -> PostedEvent {
             let unreachable = PostedEvent::new(EventId::PeerUnreachable, EventReason::NoAnswer);
             unreachable.to(member(&name)).saying(error)
         }
-        PeerNotice::Left => PostedEvent::new(EventId::LendParted, EventReason::Stop),
+        PeerNotice::Left => PostedEvent::new(EventId::LendParted, EventReason::Leaving),
     }
 }
 

@@ -3,16 +3,20 @@
 
 use std::path::PathBuf;
 
+use sublet_etcd::gateway::{Endpoint, EndpointScheme};
 use sublet_lend::guard::GuardPolicy;
+use sublet_lend::ids::RackName;
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::LendTo;
 use sublet_lend::seal::CipherChoice;
+use sublet_policy::placement::PlacementChoice;
 use sublet_tls::peer::{Fingerprint, NodeIdentity, PeerTlsSettings};
 use sublet_types::{Bytes, ClusterName, NodeName, PAGE_BYTES};
 
 use super::knob::KnobArgument;
 use super::knob_tables::knob_tables;
 use super::words::{amount_or, listed, path, some_of, word_of};
+use crate::config::etcd::{EtcdConfig, EtcdUserConfig, SaidFiles};
 use crate::config::member::PeerMember;
 use crate::config::peer_place::PeerPlace;
 
@@ -50,6 +54,35 @@ fn peer_tls(w: &WrittenPeers) -> Option<PeerTlsSettings> {
         certificate: w.certificate.clone()?,
         key: w.key.clone()?,
         denied: w.deny.clone(),
+    })
+}
+
+/// `None` if etcd is not asked.
+fn etcd(w: &WrittenPeers) -> Option<EtcdConfig> {
+    if w.etcd.is_empty() {
+        return None;
+    }
+    let of_etcd = SaidFiles {
+        ca: w.etcd_ca.as_ref(),
+        certificate: w.etcd_certificate.as_ref(),
+        key: w.etcd_key.as_ref(),
+    };
+    let of_peers = SaidFiles {
+        ca: w.ca.as_ref(),
+        certificate: w.certificate.as_ref(),
+        key: w.key.as_ref(),
+    };
+    let speaks_tls = |endpoint: &Endpoint| endpoint.scheme() == EndpointScheme::Https;
+    let user = w.etcd_user.clone().zip(w.etcd_password_file.clone());
+    Some(EtcdConfig {
+        endpoints: w.etcd.clone(),
+        tls: of_etcd
+            .or(&of_peers)
+            .filter(|_| w.etcd.iter().any(speaks_tls)),
+        user: user.map(|(name, password_file)| EtcdUserConfig {
+            name,
+            password_file,
+        }),
     })
 }
 
@@ -144,7 +177,7 @@ knob_tables! {
             default: None,
             sample: "[\"b=tcp:10.0.0.2:7171\"]",
             why: "you name each of them; a host name is resolved anew at each connect",
-            help: "The other hosts of the cluster, and where each listens",
+            help: "The other hosts of the cluster, and where each listens; with `etcd` they come from there",
             flag: None,
             takes: KnobArgument::Values,
             set: |w, said| said.members().map(|members| w.members = members),
@@ -153,6 +186,151 @@ knob_tables! {
                 members: Vec<PeerMember> = |w| w.members.clone(),
             },
             show: |peers| some_of(&peers.members),
+        }
+        leader: Option<NodeName> {
+            unit: "a member, or this host",
+            default: None,
+            sample: "\"a\"",
+            why: "without one, each host looks at all others (up to 16) or asks two of them at random; every host must name the same one",
+            help: "The host that advises who borrows of whom; pages and leases do not depend on it",
+            flag: None,
+            takes: KnobArgument::Value,
+            set: |w, said| said.node().map(|node| w.leader = Some(node)),
+            means: {
+                /// The host that advises who borrows of whom.
+                leader: Option<NodeName> = |w| w.leader.clone(),
+            },
+            show: |peers| peers.leader.as_ref().map(NodeName::to_string),
+        }
+        placement: PlacementChoice {
+            unit: "a placement policy",
+            default: Some("\"spread\""),
+            sample: "\"two-level\"",
+            why: "at most a quarter of a wish comes from one lender, so that its end costs a borrower little",
+            help: "How this host chooses lenders for others while it leads; the cluster's settings in etcd go before it",
+            flag: None,
+            takes: KnobArgument::Value,
+            set: |w, said| said.placement().map(|choice| w.placement = choice),
+            means: {
+                /// How this host chooses lenders for others while it leads.
+                placement: PlacementChoice = |w| w.placement.clone(),
+            },
+            show: |peers| peers.tls.as_ref().map(|_| peers.placement.entry().name.to_owned()),
+        }
+        rack: Option<RackName> {
+            unit: "a name of letters, digits, '-', '_' and '.'",
+            default: None,
+            sample: "\"rack-7\"",
+            why: "yours; of two lenders that have much, the leader names the one of the borrower's rack",
+            help: "Where this host stands",
+            flag: None,
+            takes: KnobArgument::Value,
+            set: |w, said| said.rack().map(|rack| w.rack = Some(rack)),
+            means: {
+                /// Where this host stands.
+                rack: Option<RackName> = |w| w.rack.clone(),
+            },
+            show: |peers| peers.rack.as_ref().map(|rack| rack.0.to_string()),
+        }
+        etcd: Vec<Endpoint> {
+            unit: "a list of https://HOST:PORT or http://HOST:PORT",
+            default: None,
+            sample: "[\"https://10.0.0.8:2379\", \"https://10.0.0.9:2379\"]",
+            why: "a fleet needs it; a few hosts name each other in `members`",
+            help: "Members of the etcd that knows the hosts of the cluster and elects their leader",
+            flag: None,
+            takes: KnobArgument::Values,
+            set: |w, said| said.endpoints().map(|endpoints| w.etcd = endpoints),
+            means: {
+                /// Where this host finds its cluster. `None` if the members are those of the config.
+                etcd: Option<EtcdConfig> = etcd,
+            },
+            show: |peers| some_of(&peers.etcd.as_ref()?.endpoints),
+        }
+        advertise: Option<PeerPlace> {
+            unit: "tcp:HOST:PORT",
+            default: None,
+            sample: "\"tcp:a.example.net:7171\"",
+            why: "the address of `listen`, unless that is 0.0.0.0 or [::], or others reach the host by another",
+            help: "Where the other hosts reach this one, as etcd tells them",
+            flag: None,
+            takes: KnobArgument::Value,
+            set: |w, said| said.peer_place().map(|place| w.advertise = Some(place)),
+            means: {
+                /// Where the other hosts reach this one, if that is not where it listens.
+                advertise: Option<PeerPlace> = |w| w.advertise.clone(),
+            },
+            show: |peers| peers.advertise.as_ref().map(PeerPlace::to_string),
+        }
+        etcd_ca: Option<PathBuf> {
+            unit: "a PEM file",
+            default: None,
+            sample: "\"/etc/sublet/etcd-ca.crt\"",
+            why: "that of `ca`, if one authority signs for both",
+            help: "The authorities that sign etcd's certificates",
+            flag: None,
+            takes: KnobArgument::Path,
+            set: |w, said| said.path().map(|path| w.etcd_ca = Some(path)),
+            show: |peers| {
+                let tls = peers.etcd.as_ref()?.tls.as_ref()?;
+                Some(path(&tls.authority))
+            },
+        }
+        etcd_certificate: Option<PathBuf> {
+            unit: "a PEM file",
+            default: None,
+            sample: "\"/etc/sublet/etcd-client.crt\"",
+            why: "that of `certificate`",
+            help: "Certificate chain that this host shows to etcd",
+            flag: None,
+            takes: KnobArgument::Path,
+            set: |w, said| said.path().map(|path| w.etcd_certificate = Some(path)),
+            show: |peers| {
+                let tls = peers.etcd.as_ref()?.tls.as_ref()?;
+                Some(path(&tls.certificate.as_ref()?.chain))
+            },
+        }
+        etcd_key: Option<PathBuf> {
+            unit: "a PEM file",
+            default: None,
+            sample: "\"/etc/sublet/etcd-client.key\"",
+            why: "that of `key`",
+            help: "Private key of the certificate that this host shows to etcd",
+            flag: None,
+            takes: KnobArgument::Path,
+            set: |w, said| said.path().map(|path| w.etcd_key = Some(path)),
+            show: |peers| {
+                let tls = peers.etcd.as_ref()?.tls.as_ref()?;
+                Some(path(&tls.certificate.as_ref()?.key))
+            },
+        }
+        etcd_user: Option<String> {
+            unit: "a user's name",
+            default: None,
+            sample: "\"sublet\"",
+            why: "etcd has no users unless its owner makes some",
+            help: "Who this host is for etcd",
+            flag: None,
+            takes: KnobArgument::Value,
+            set: |w, said| said.text().map(|user| w.etcd_user = Some(user)),
+            show: |peers| {
+                let user = peers.etcd.as_ref()?.user.as_ref()?;
+                Some(user.name.clone())
+            },
+        }
+        etcd_password_file: Option<PathBuf> {
+            unit: "a file",
+            default: None,
+            sample: "\"/etc/sublet/etcd-password\"",
+            why: "yours",
+            help: "The file whose first line is that user's password",
+            flag: None,
+            takes: KnobArgument::Path,
+            set: |w, said| said.path().map(|path| w.etcd_password_file = Some(path)),
+            show: |peers| {
+                let user = peers.etcd.as_ref()?.user.as_ref()?;
+                Some(path(&user.password_file))
+            },
         }
         ca: Option<PathBuf> {
             unit: "a PEM file",
@@ -197,6 +375,21 @@ knob_tables! {
             takes: KnobArgument::Values,
             set: |w, said| said.fingerprints().map(|denied| w.deny = denied),
             show: |peers| some_of(&peers.tls.as_ref()?.denied),
+        }
+        join: bool {
+            unit: "true or false",
+            default: Some("true"),
+            sample: "false",
+            why: "a host takes part unless its owner says otherwise",
+            help: "Take part in the cluster; `sublet cluster leave` and `sublet cluster join` set it while the daemon runs",
+            flag: None,
+            takes: KnobArgument::Value,
+            set: |w, said| said.boolean().map(|join| w.join = join),
+            means: {
+                /// Whether the host takes part in its cluster.
+                join: bool = |w| w.join,
+            },
+            show: |peers| peers.tls.as_ref().map(|_| peers.join.to_string()),
         }
     }
     /// What peers may borrow here.

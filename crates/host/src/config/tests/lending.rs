@@ -2,7 +2,7 @@
 
 use sublet_lend::guard::GuardPolicy;
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
-use sublet_lend::node::{LendTo, PEERS_MAX};
+use sublet_lend::node::{LendTo, MEMBERS_MAX};
 use sublet_lend::seal::CipherChoice;
 use sublet_store::Borrowing;
 use sublet_tls::peer::{DENIED_MAX, Fingerprint};
@@ -262,11 +262,11 @@ fn lists_of_lending_have_a_bound() {
         let written = WrittenConfig::defaults().read(Path::new("t.toml"), &text);
         written.map_err(|faults| faults.to_string())
     };
-    assert_eq!(fits(members(PEERS_MAX)), Ok(()));
+    assert_eq!(fits(members(MEMBERS_MAX)), Ok(()));
     assert_eq!(fits(deny(DENIED_MAX)), Ok(()));
     assert_eq!(
-        fits(members(PEERS_MAX + 1)),
-        Err("t.toml:2: `peers.members` lists more than 256 members".to_owned())
+        fits(members(MEMBERS_MAX + 1)),
+        Err("t.toml:2: `peers.members` lists more than 16384 members".to_owned())
     );
     assert_eq!(
         fits(deny(DENIED_MAX + 1)),

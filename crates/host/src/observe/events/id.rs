@@ -176,7 +176,7 @@ events! {
     PeerConnected "peer.connected" Info "a peer is connected" [Agreed]
         "A member proved who it is, and both speak a common version. They lend to each other from now on."
         "Nothing.";
-    PeerLost "peer.lost" Info "the connection to a peer is lost" [Closed Silent NoHello Replaced Goodbye Backlog]
+    PeerLost "peer.lost" Info "the connection to a peer is lost" [Closed Silent NoHello Replaced Goodbye Backlog Idle]
         "The control connection to a member ended. Pages at that member are read from their backings. Leases last ten seconds more, unless one of both said goodbye."
         "Nothing, if the peer comes back. Else see its log.";
     PeerUnreachable "peer.unreachable" Warn "a member cannot be reached" [NoAnswer]
@@ -221,9 +221,45 @@ events! {
     LendPaused "lend.paused" Info "everything lent was taken back by its owner" [ByHand]
         "Somebody took all lent memory back at once. The daemon lends again half a minute later."
         "Nothing.";
-    LendParted "lend.parted" Info "this host parted from its peers" [Stop]
-        "The daemon ends, and has said goodbye to all its peers."
+    LendParted "lend.parted" Info "this host parted from its peers" [Leaving]
+        "The daemon ends, or left its cluster, and has said goodbye to all its peers."
         "Nothing.";
+    ClusterLeft "cluster.left" Info "this host leaves its cluster, as its owner said" [Kept UntilRestart]
+        "Somebody told the daemon to leave the cluster. It takes back what it has lent, and gives back what it has borrowed."
+        "`sublet cluster join` takes part again.";
+    ClusterJoined "cluster.joined" Info "this host takes part in its cluster again, as its owner said" [Kept UntilRestart]
+        "Somebody told the daemon to take part in the cluster again."
+        "Nothing.";
+    ClusterRegistered "cluster.registered" Info "the other hosts see this one" [Registered]
+        "This host is a member of the cluster in etcd."
+        "Nothing.";
+    ClusterUnregistered "cluster.unregistered" Warn "the other hosts do not see this one any more" [LeaseOver]
+        "This host's registration in etcd ended, because it could not renew it in time. Pages and leases go on. It registers again by itself."
+        "See why etcd does not answer: `etcd.failed`, `sublet cluster status`.";
+    ClusterDisplaced "cluster.displaced" Error "another process has this host's name" [NameTaken]
+        "A second daemon registered with this host's name. This one does not lead any more."
+        "Give each host its own `peers.node` and certificate.";
+    ClusterLeader "cluster.leader" Info "a host leads the cluster" [Elected]
+        "A leader advises from now on who should borrow of whom. It decides nothing: each lender does."
+        "Nothing.";
+    ClusterLeaderless "cluster.leaderless" Info "nobody leads the cluster" [NoLeader]
+        "The leader's key in etcd ended. Pages, leases and recalls go on. Another host is elected within seconds."
+        "Nothing, if another one leads soon. Else see whether etcd has a quorum.";
+    ClusterMemberWrong "cluster.member-wrong" Warn "a host's record in etcd is wrong" [NoRecord]
+        "What a host wrote about itself cannot be read. It counts as gone until it writes something else."
+        "See what runs on that host. Nobody but Sublet should write below `/sublet/` in etcd.";
+    ClusterPlacement "cluster.placement" Info "the placement policy is set" [ClusterSettings OwnConfig]
+        "The leader chooses lenders by this policy from now on."
+        "Nothing.";
+    ClusterSettingsWrong "cluster.settings-wrong" Warn "the cluster's settings are wrong, and those before hold" [WrongSettings]
+        "The settings in etcd were changed to something that cannot be used."
+        "Mend them, for example: `etcdctl put /sublet/CLUSTER/1/settings '{\"placement\": \"spread\"}'`.";
+    EtcdFailed "etcd.failed" Warn "etcd cannot be reached or refuses" [NoStore]
+        "A call to etcd failed. It is told once until calls succeed. The members that are known stay known, and pages and leases go on."
+        "What the event says.";
+    EtcdRestored "etcd.restored" Warn "etcd was restored from a copy" [Restored]
+        "Terms of leaders may begin again with lower numbers, so this host forgets the highest that it knew."
+        "Nothing, if somebody restored etcd.";
     BorrowGranted "borrow.granted" Info "this host borrows memory of a peer" [InFull Spare LendMax LendMaxEach LendTo Wants Draining Recalling Leases Busy Turn Other]
         "A peer lent memory to this host. Any other reason than `in-full` says why it is less than the host asked for."
         "Nothing.";

@@ -129,6 +129,18 @@ whys! {
     Slower "slower" "the lender takes longer than the backing would";
     Quicker "quicker" "the lender answers sooner than the backing would";
     Expiry "expiry" "a certificate ends within 30 days, or has ended";
+    Idle "idle" "nobody needed it for a minute";
+    Elected "elected" "the members elected it through etcd";
+    NoLeader "no-leader" "the last leader is gone, and nobody was elected yet";
+    Registered "registered" "etcd has its name, under a lease";
+    LeaseOver "lease-over" "its lease in etcd ended";
+    NameTaken "name-taken" "another process registered under its name";
+    NoRecord "no-record" "what it wrote about itself cannot be read";
+    ClusterSettings "cluster-settings" "the cluster's settings in etcd say so";
+    OwnConfig "own-config" "the cluster has no settings, so this host's config counts";
+    WrongSettings "wrong-settings" "the settings cannot be read, or name nothing that there is";
+    NoStore "no-store" "a call to etcd failed";
+    Restored "restored" "its revisions begin again";
     Stop "stop" "the daemon ends";
     Overflow "overflow" "causes came faster than the daemon recorded them";
 }

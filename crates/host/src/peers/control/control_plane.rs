@@ -20,6 +20,7 @@ use sublet_tls::peer::{
 use super::control_plane_error::ControlPlaneError;
 use super::control_thread::{ControlCommand, ControlSockets, ControlThread, ControlTimes, WAKER};
 use super::dialer::Dialer;
+use super::members::ChangedMembers;
 use super::notices::{PeerObserver, ServePageConnections};
 use super::peer_tables::PeerTables;
 use super::sessions::{OwnRun, node_number};
@@ -47,11 +48,35 @@ pub struct ControlPlaneParts {
 
 /// The control plane. Its thread ends when this is dropped, without a goodbye: peers keep their leases for ten seconds.
 pub struct ControlPlane {
-    commands: SyncSender<ControlCommand>,
-    waker: Arc<Waker>,
+    teller: ControlTeller,
     tables: Arc<PeerTables>,
     credentials: Mutex<Arc<PeerCredentials>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Tells the control thread what happened. Whoever tells more than it takes waits.
+#[derive(Clone)]
+pub struct ControlTeller {
+    commands: SyncSender<ControlCommand>,
+    waker: Arc<Waker>,
+}
+
+impl ControlTeller {
+    /// Tells the node something: a drain, a recall, a lie of a peer, that it is to leave.
+    pub fn tell(&self, input: LendingInput) {
+        self.give(ControlCommand::Take(input));
+    }
+
+    /// Tells the node who its members are now.
+    pub fn change_members(&self, changed: ChangedMembers) {
+        self.give(ControlCommand::ChangeMembers(changed));
+    }
+
+    fn give(&self, command: ControlCommand) {
+        // An error means that the thread has ended, which it logged.
+        let _ = self.commands.send(command);
+        let _ = self.waker.wake();
+    }
 }
 
 impl ControlPlane {
@@ -82,7 +107,6 @@ impl ControlPlane {
             listeners: registered(parts.listeners, &poll)?,
             poll,
             commands: received,
-            members: settings.members.clone(),
             own: OwnRun {
                 node: node_number(&settings.tls.identity.node),
                 incarnation: tables.incarnation(),
@@ -109,8 +133,7 @@ impl ControlPlane {
             .name("peers".to_owned())
             .spawn(body)?;
         Ok(ControlPlane {
-            commands,
-            waker,
+            teller: ControlTeller { commands, waker },
             tables,
             credentials: Mutex::new(credentials),
             thread: Some(thread),
@@ -122,9 +145,9 @@ impl ControlPlane {
         &self.tables
     }
 
-    /// Tells the node something: a drain, a recall, a lie of a peer, that it is to leave.
-    pub fn tell(&self, input: LendingInput) {
-        self.give(ControlCommand::Take(input));
+    /// Who tells the node something.
+    pub fn teller(&self) -> &ControlTeller {
+        &self.teller
     }
 
     /// Reads the certificates and the deny list anew. A peer that is denied now loses its leases and its connection.
@@ -136,7 +159,7 @@ impl ControlPlane {
     pub fn reload(&self, tls: &PeerTlsSettings) -> Result<(), PeerCredentialError> {
         let credentials = load(tls)?;
         *self.credentials.lock() = Arc::clone(&credentials);
-        self.give(ControlCommand::Renew(credentials));
+        self.teller.give(ControlCommand::Renew(credentials));
         Ok(())
     }
 
@@ -148,20 +171,14 @@ impl ControlPlane {
     /// Waits until the thread has carried out what it was told, or for this long. The tables then show it.
     pub fn wait_until_told(&self, at_most: Duration) {
         let (told, is_told) = sync_channel(1);
-        self.give(ControlCommand::Confirm(told));
+        self.teller.give(ControlCommand::Confirm(told));
         let _ = is_told.recv_timeout(at_most);
-    }
-
-    fn give(&self, command: ControlCommand) {
-        // An error means that the thread has ended, which it logged.
-        let _ = self.commands.send(command);
-        let _ = self.waker.wake();
     }
 }
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        self.give(ControlCommand::Stop);
+        self.teller.give(ControlCommand::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

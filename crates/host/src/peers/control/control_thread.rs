@@ -18,12 +18,13 @@ use sublet_tls::peer::{Fingerprint, PeerCredentials};
 
 use super::connection::ControlConnection;
 use super::dialer::Dialer;
+use super::members::ChangedMembers;
 use super::newcomers::Newcomers;
 use super::notices::{PeerNotice, PeerObserver, ServePageConnections};
 use super::peer_tables::PeerTables;
 use super::refusals::{RefusalNews, RefusedParty};
 use super::sessions::OwnRun;
-use super::settings::{ControlMember, LISTENERS_MAX};
+use super::settings::LISTENERS_MAX;
 use super::store_work::StoreWork;
 use crate::peers::page_faults::{CountedFaults, FaultParty};
 use crate::peers::page_fetcher::FetchNews;
@@ -44,6 +45,8 @@ const MEASURE_EVERY: Duration = Duration::from_secs(1);
 pub(super) enum ControlCommand {
     /// Take something in.
     Take(LendingInput),
+    /// Take in who the members are now.
+    ChangeMembers(ChangedMembers),
     /// Use other credentials, and deny what they deny.
     Renew(Arc<PeerCredentials>),
     /// Say that all commands before this one were carried out.
@@ -64,7 +67,6 @@ pub(super) struct ControlThread {
     pub(super) poll: Poll,
     pub(super) commands: Receiver<ControlCommand>,
     pub(super) listeners: Vec<TcpListener>,
-    pub(super) members: Vec<ControlMember>,
     pub(super) own: OwnRun,
     pub(super) credentials: Arc<PeerCredentials>,
     pub(super) tables: Arc<PeerTables>,
@@ -161,6 +163,7 @@ impl ControlThread {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 ControlCommand::Take(input) => self.inputs.push_back(input),
+                ControlCommand::ChangeMembers(changed) => self.change_members(changed),
                 ControlCommand::Renew(credentials) => self.renew(credentials),
                 ControlCommand::Confirm(told) => {
                     // Nobody may wait for it any more.
@@ -171,6 +174,19 @@ impl ControlThread {
             self.settle();
         }
         ThreadState::Active
+    }
+
+    /// Takes in who the members are now. The node numbers those that are new. One that it refuses has no number.
+    fn change_members(&mut self, changed: ChangedMembers) {
+        let now = self.now();
+        let change = LendingInput::Members(changed.change());
+        self.tables.node.write().handle(now, change);
+        for member in changed.added {
+            let peer = self.tables.node.read().peer_named(&member.name);
+            if let Some(peer) = peer {
+                self.tables.members.set(peer, member);
+            }
+        }
     }
 
     /// Uses other credentials. Peers that they deny lose their leases now. Peers that they deny no more come back.
@@ -211,6 +227,7 @@ impl ControlThread {
         if is_due(self.times.measured_at, MEASURE_EVERY) {
             self.times.measured_at = Some(now);
             self.inputs.push_back(self.store.measure_wanted(now));
+            self.inputs.push_back(self.store.arena());
         }
         self.hear_fetchers();
         self.hear_page_faults();
@@ -233,7 +250,7 @@ impl ControlThread {
                     backing,
                     change,
                 } => {
-                    if let Some(name) = self.member(lender).map(|member| member.name.clone()) {
+                    if let Some(name) = self.tables.members.name(lender) {
                         self.observer.observe(PeerNotice::Guard {
                             name,
                             backing,
@@ -269,8 +286,8 @@ impl ControlThread {
     fn refused_party(&self, party: FaultParty) -> Option<RefusedParty> {
         match party {
             FaultParty::Peer(peer) => {
-                let member = self.member(peer)?;
-                Some(RefusedParty::Member(member.name.clone()))
+                let name = self.tables.members.name(peer)?;
+                Some(RefusedParty::Member(name))
             }
             FaultParty::Address(address) => Some(RefusedParty::Address(address)),
         }

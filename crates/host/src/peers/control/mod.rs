@@ -17,6 +17,7 @@ mod control_plane_error;
 mod control_thread;
 mod dialer;
 mod grant_turn;
+mod members;
 mod newcomers;
 mod notices;
 mod peer_tables;
@@ -28,10 +29,11 @@ mod store_work;
 #[cfg(test)]
 mod tests;
 
-pub use self::control_plane::{ControlPlane, ControlPlaneParts};
+pub use self::control_plane::{ControlPlane, ControlPlaneParts, ControlTeller};
 pub use self::control_plane_error::ControlPlaneError;
+pub use self::members::{ChangedMembers, ControlMember, MemberTable};
 pub use self::notices::{PeerNotice, PeerObserver, ServePageConnections};
 pub use self::peer_tables::{PeerLeases, PeerTables};
 pub use self::refusals::{REFUSED_PARTIES_MAX, RefusalCounts, RefusedParty};
 pub use self::sessions::{PeerSession, SessionTable, node_number};
-pub use self::settings::{ControlMember, ControlPlaneSettings};
+pub use self::settings::ControlPlaneSettings;

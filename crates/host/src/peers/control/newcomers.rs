@@ -9,7 +9,7 @@ use mio::net::TcpStream;
 use sublet_lend::ids::ConnectionId;
 
 /// The most connections that have sent nothing. A further one takes the place of the oldest.
-const NEWCOMERS_MAX: usize = 64;
+const NEWCOMERS_MAX: usize = 256;
 
 /// The first byte of a connection that carries pages: that of its hello, `SBLD`. TLS begins with another.
 const PAGES_FIRST_BYTE: u8 = b'S';

@@ -6,11 +6,13 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use rustls::crypto::SecureRandom;
 use sublet_lend::ids::{Incarnation, LeaseId, PeerId, SessionId};
+use sublet_lend::leader::Ledger;
 use sublet_lend::lender::LoanLookup;
-use sublet_lend::node::{LendingNode, LendingStatus};
+use sublet_lend::node::{LendingNode, LendingStatus, ToldView};
 use sublet_lend::wire::HelloMessage;
 
 use super::control_plane_error::ControlPlaneError;
+use super::members::MemberTable;
 use super::refusals::RefusalCounts;
 use super::sessions::SessionTable;
 use super::settings::ControlPlaneSettings;
@@ -35,6 +37,8 @@ pub struct PeerTables {
     incarnation: Incarnation,
     pub(super) node: RwLock<LendingNode>,
     pub(super) refusals: Mutex<RefusalCounts>,
+    /// The members of the cluster.
+    pub members: MemberTable,
     /// The sessions with peers.
     pub sessions: SessionTable,
     /// What this node has of lenders.
@@ -57,6 +61,7 @@ impl PeerTables {
         Ok(Arc::new(PeerTables {
             incarnation,
             node: RwLock::new(node),
+            members: MemberTable::new(&settings.members),
             refusals: Mutex::default(),
             sessions: SessionTable::default(),
             far,
@@ -71,6 +76,16 @@ impl PeerTables {
     /// How the node stands with its peers.
     pub fn status(&self) -> LendingStatus {
         self.node.read().status()
+    }
+
+    /// Reads the ledger, if this node leads.
+    pub fn with_ledger<T>(&self, read: impl FnOnce(&Ledger) -> T) -> Option<T> {
+        self.node.read().ledger().map(read)
+    }
+
+    /// The leader's last answer about the cluster.
+    pub fn told_view(&self) -> Option<ToldView> {
+        self.node.read().told_view().cloned()
     }
 
     /// The leases between this node and a peer.

@@ -131,6 +131,14 @@ impl SessionTable {
         all.find(|session| session.facts.peer == peer).cloned()
     }
 
+    /// When the session with each peer began, after the clock's start.
+    pub fn opened(&self) -> BTreeMap<PeerId, Duration> {
+        let sessions = self.sessions.read();
+        let all = sessions.values();
+        all.map(|session| (session.peer(), session.opened_at()))
+            .collect()
+    }
+
     /// The number of sessions.
     pub fn len(&self) -> usize {
         self.sessions.read().len()

@@ -5,33 +5,21 @@ use std::time::Duration;
 use sublet_lend::control::{Addresses, VERSION_RANGE};
 use sublet_lend::ids::Incarnation;
 use sublet_lend::lender::LendLimits;
-use sublet_lend::node::{LendTo, MemberSettings, NodeSettings, Topology};
+use sublet_lend::node::{NodeSettings, Presence, Topology};
 use sublet_lend::seal::Cipher;
 use sublet_tls::peer::PeerTlsSettings;
-use sublet_types::NodeName;
+
+use super::members::ControlMember;
 
 /// The most sockets that listen for peers. The numbers below are their tokens.
 pub(super) const LISTENERS_MAX: usize = 16;
-
-/// One member beside this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControlMember {
-    /// Its name, as its certificate has it.
-    pub name: NodeName,
-    /// The name or address of its host. A name is resolved anew at each attempt to connect.
-    pub host: String,
-    /// The TCP port at which it listens.
-    pub port: u16,
-    /// Whether it may be lent to.
-    pub lend: LendTo,
-}
 
 /// What the control plane is told at its start.
 #[derive(Clone, Debug)]
 pub struct ControlPlaneSettings {
     /// This node, its cluster, and the files that prove it.
     pub tls: PeerTlsSettings,
-    /// The others. Their places in this list are their numbers.
+    /// The others, as far as they are known at the start. Their places in this list are their numbers.
     pub members: Vec<ControlMember>,
     /// Where this node listens, as it tells its peers.
     pub addresses: Addresses,
@@ -41,6 +29,10 @@ pub struct ControlPlaneSettings {
     pub borrow_max: u32,
     /// The notice of a drain that was in force when the last run ended.
     pub drain: Option<Duration>,
+    /// Whether it takes part from the start.
+    pub presence: Presence,
+    /// Which members it has connections with.
+    pub topology: Topology,
     /// What seals the pages of its leases.
     pub cipher: Cipher,
 }
@@ -48,21 +40,18 @@ pub struct ControlPlaneSettings {
 impl ControlPlaneSettings {
     /// What the state machine is told.
     pub(super) fn node(&self, incarnation: Incarnation) -> NodeSettings {
-        let member = |member: &ControlMember| MemberSettings {
-            name: member.name.clone(),
-            lend: member.lend,
-        };
         NodeSettings {
             versions: VERSION_RANGE,
             cluster: self.tls.identity.cluster.clone(),
             node: self.tls.identity.node.clone(),
             incarnation,
             addresses: self.addresses.clone(),
-            members: self.members.iter().map(member).collect(),
+            members: self.members.iter().map(ControlMember::settings).collect(),
             limits: self.limits,
             borrow_max: self.borrow_max,
             drain: self.drain,
-            topology: Topology::FullMesh,
+            presence: self.presence,
+            topology: self.topology.clone(),
         }
     }
 }

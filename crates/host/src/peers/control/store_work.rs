@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustls::crypto::SecureRandom;
 use sublet_frontends::tenancy::Clock;
+use sublet_lend::guard::GuardState;
 use sublet_lend::ids::{LeaseId, LentBlock, PeerId};
 use sublet_lend::index_set::{IndexRange, IndexRanges, IndexSet};
 use sublet_lend::node::{ChosenReturns, LendingAction, LendingInput, RecallReason, ReturnReason};
@@ -21,6 +22,7 @@ use zeroize::Zeroizing;
 use super::grant_turn::set_aside;
 use super::peer_tables::PeerTables;
 use crate::peers::lease_routes::LeaseRoute;
+use crate::peers::page_fetcher::GuardFigures;
 use crate::peers::ticket_check::TicketCheck;
 
 /// The number of blocks by which the size of their records is judged.
@@ -28,6 +30,13 @@ const RECORDS_SAMPLE: u32 = 1024;
 
 /// The records of borrowed blocks may take one part in so many of what the arena may hold.
 const OVERHEAD_ONE_IN: u64 = 2;
+
+/// The same while no lender is [`MUCH_QUICKER`] than a backing. What a page from there saves is little then, and the
+/// records take memory from pages here.
+const OVERHEAD_ONE_IN_UNPROVEN: u64 = 16;
+
+/// A lender is worth much if it takes one part in so many of what the backing takes.
+const MUCH_QUICKER: u32 = 4;
 
 /// Returns whether a tenant's evictions count as a want of memory.
 pub(super) type TenantBorrowing = Box<dyn Fn(&TenantFigures) -> Borrowing + Send>;
@@ -301,6 +310,17 @@ impl StoreWork {
         }
     }
 
+    /// How large the arena may be and how much of that is free, for the leader.
+    pub(super) fn arena(&self) -> LendingInput {
+        let figures = self.store().figures();
+        let free = figures.limit - figures.held - figures.far.overhead;
+        let blocks = |bytes: Bytes| u32::try_from(bytes.blocks()).unwrap_or(u32::MAX);
+        LendingInput::Arena {
+            total: blocks(figures.limit),
+            free: blocks(free),
+        }
+    }
+
     /// What the node wants now, from what its tenants evicted. It is to be called each second.
     pub(super) fn measure_wanted(&mut self, now: Duration) -> LendingInput {
         let tenants = self.store().tenants();
@@ -318,15 +338,31 @@ impl StoreWork {
         LendingInput::Wanted { blocks }
     }
 
+    /// Which part of the arena's limit the records of borrowed blocks may take.
+    fn overhead_one_in(&self) -> u64 {
+        let guards = self.tables.far.ledger().guards();
+        match guards.iter().any(is_much_quicker) {
+            true => OVERHEAD_ONE_IN,
+            false => OVERHEAD_ONE_IN_UNPROVEN,
+        }
+    }
+
     /// How many further blocks have a record, and room for it in the arena.
     fn blocks_with_room(&self) -> u32 {
         let store = self.store();
         let vacant = vacant_records(self.borrow_max, store.figures().far.borrowed);
-        let room = Bytes(store.limit().0 / OVERHEAD_ONE_IN) - store.far_overhead();
+        let room = Bytes(store.limit().0 / self.overhead_one_in()) - store.far_overhead();
         let of_many = store.far_overhead_of(RECORDS_SAMPLE).0.max(1);
         let blocks = u128::from(room.0) * u128::from(RECORDS_SAMPLE) / u128::from(of_many);
         u32::try_from(blocks.min(u128::from(vacant))).expect("no more than a number of blocks")
     }
+}
+
+/// Returns whether a lender gives pages in a small part of the time that its backing takes.
+fn is_much_quicker(guard: &GuardFigures) -> bool {
+    guard.state == GuardState::Open
+        && !guard.far.is_zero()
+        && guard.far * MUCH_QUICKER <= guard.miss
 }
 
 /// Pages that were evicted and would have gone to a lender with room.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sublet_lend::ids::PeerId;
-use sublet_lend::node::PEERS_MAX;
 
+use crate::peers::by_peer::ByPeer;
 use crate::peers::page_faults::{FaultParty, PageFault, PageFaults};
 
 /// What the courier has done since its start.
@@ -31,7 +31,7 @@ impl AddAssign for CourierFigures {
 /// The courier's counters, lender by lender, and where it reports what lenders do wrong.
 #[derive(Debug)]
 pub(super) struct CourierCounters {
-    lenders: Box<[CarriedCounters]>,
+    lenders: ByPeer<CarriedCounters>,
     faults: Arc<PageFaults>,
 }
 
@@ -46,9 +46,8 @@ pub(super) struct CarriedCounters {
 impl CourierCounters {
     /// Counters that have counted nothing.
     pub(super) fn new(faults: Arc<PageFaults>) -> CourierCounters {
-        let all = (0..PEERS_MAX).map(|_| CarriedCounters::default());
         CourierCounters {
-            lenders: all.collect(),
+            lenders: ByPeer::default(),
             faults,
         }
     }
@@ -63,15 +62,15 @@ impl CourierCounters {
         self.faults.report_liar(lender);
     }
 
-    /// Those of one lender. No node has more peers than there are counters.
+    /// Those of one lender.
     pub(super) fn of(&self, lender: PeerId) -> &CarriedCounters {
-        &self.lenders[usize::from(lender.0) % PEERS_MAX]
+        self.lenders.of(lender)
     }
 
     /// What all of them show now.
     pub(super) fn figures(&self) -> CourierFigures {
         let mut sum = CourierFigures::default();
-        self.lenders.iter().for_each(|one| sum += one.figures());
+        self.lenders.all().for_each(|one| sum += one.figures());
         sum
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sublet_lend::ids::PeerId;
-use sublet_lend::node::PEERS_MAX;
+
+use crate::peers::by_peer::ByPeer;
 
 /// What the page server has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,9 +37,9 @@ pub struct ServedPages {
 }
 
 /// The counters of all threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ServerCounters {
-    borrowers: Box<[BorrowerCounters]>,
+    borrowers: ByPeer<BorrowerCounters>,
     pub(super) connections_refused: AtomicU64,
     pub(super) connections_broken: AtomicU64,
 }
@@ -52,26 +53,15 @@ pub(super) struct BorrowerCounters {
     pub(super) requests_refused: AtomicU64,
 }
 
-impl Default for ServerCounters {
-    fn default() -> ServerCounters {
-        let borrowers = (0..PEERS_MAX).map(|_| BorrowerCounters::default());
-        ServerCounters {
-            borrowers: borrowers.collect(),
-            connections_refused: AtomicU64::new(0),
-            connections_broken: AtomicU64::new(0),
-        }
-    }
-}
-
 impl ServerCounters {
     /// Adds to a counter.
     pub(super) fn add(counter: &AtomicU64, count: usize) {
         counter.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// Those of one borrower. No node has more peers than there are counters.
+    /// Those of one borrower.
     pub(super) fn of(&self, borrower: PeerId) -> &BorrowerCounters {
-        &self.borrowers[usize::from(borrower.0) % PEERS_MAX]
+        self.borrowers.of(borrower)
     }
 
     /// What they show now.
@@ -81,7 +71,7 @@ impl ServerCounters {
             connections_broken: self.connections_broken.load(Ordering::Relaxed),
             ..PageServerFigures::default()
         };
-        for served in self.borrowers.iter().map(BorrowerCounters::figures) {
+        for served in self.borrowers.all().map(BorrowerCounters::figures) {
             figures.pages_read += served.read;
             figures.pages_absent += served.absent;
             figures.pages_written += served.written;

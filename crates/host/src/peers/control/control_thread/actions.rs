@@ -11,7 +11,6 @@ use zeroize::Zeroizing;
 use super::super::connection::{ConnectionEnd, ConnectionOpener, ControlConnection};
 use super::super::notices::PeerNotice;
 use super::super::sessions::{PeerSession, SessionFacts};
-use super::super::settings::ControlMember;
 use super::ControlThread;
 use super::sockets::CLOSE_WITHIN;
 
@@ -35,7 +34,7 @@ impl ControlThread {
                 their_nonce,
                 ..
             } => {
-                let Some(name) = self.member(peer).map(|member| member.name.clone()) else {
+                let Some(name) = self.tables.members.name(peer) else {
                     return;
                 };
                 let address = self.page_address(peer, connection);
@@ -56,7 +55,7 @@ impl ControlThread {
                 self.pages.end_session(ours);
             }
             LendingAction::Log(LendingEvent { peer, change }) => {
-                if let Some(name) = self.member(peer).map(|member| member.name.clone()) {
+                if let Some(name) = self.tables.members.name(peer) {
                     self.observer.observe(PeerNotice::Changed { name, change });
                 }
             }
@@ -68,14 +67,14 @@ impl ControlThread {
         }
     }
 
-    pub(super) fn member(&self, peer: PeerId) -> Option<&ControlMember> {
-        self.members.get(usize::from(peer.0))
-    }
-
     fn call(&mut self, peer: PeerId) {
-        let Some(member) = self.members.get(usize::from(peer.0)) else {
+        let Some(member) = self.tables.members.get(peer) else {
             return;
         };
+        if member.port == 0 {
+            // It listens nowhere, so it calls this node if it needs it.
+            return self.inputs.push_back(LendingInput::ConnectFailed { peer });
+        }
         if let Err(error) = self.dialer.look_up(peer, &member.host, member.port) {
             self.not_reached(peer, error);
         }
@@ -104,7 +103,7 @@ impl ControlThread {
     /// Where a peer accepts connections that carry pages: where it was met, at the port of its settings.
     fn page_address(&self, peer: PeerId, id: ConnectionId) -> Option<SocketAddr> {
         let connection = self.sockets.connections.get(&id)?;
-        let port = self.member(peer)?.port;
+        let port = self.tables.members.get(peer)?.port;
         Some(match connection.opener {
             ConnectionOpener::Us(_) => connection.remote,
             ConnectionOpener::Them => {
@@ -145,7 +144,7 @@ impl ControlThread {
     /// Tells the node that a member was not reached, and the log once.
     pub(super) fn not_reached(&mut self, peer: PeerId, error: std::io::Error) {
         self.inputs.push_back(LendingInput::ConnectFailed { peer });
-        let Some(name) = self.member(peer).map(|member| member.name.clone()) else {
+        let Some(name) = self.tables.members.name(peer) else {
             return;
         };
         if self.sockets.unreachable.insert(peer) {

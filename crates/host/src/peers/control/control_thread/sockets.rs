@@ -10,7 +10,7 @@ use mio::{Interest, Token};
 use rustls::Connection as TlsSession;
 use sublet_lend::control::ControlError;
 use sublet_lend::ids::{ConnectionId, PeerId, SessionNonce};
-use sublet_lend::node::LendingInput;
+use sublet_lend::node::{LendingInput, MEMBERS_MAX};
 use sublet_tls::peer::{ConnectedPeer, PeerRefusal};
 
 use super::super::connection::{
@@ -33,14 +33,15 @@ pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 const GARBLED: &str = "garbled";
 
 /// The most connections that were accepted and whose handshake goes on. A further one takes the place of the oldest.
-const HANDSHAKES_MAX: usize = 64;
+/// Many come at once to a new leader.
+const HANDSHAKES_MAX: usize = 256;
 
 /// The most connections that are accepted before others have their turn.
 const TURN_ACCEPTS_MAX: usize = 64;
 
-/// The most control connections. There is one a member, and for a moment those that are closing. Further ones are not
-/// accepted.
-const CONNECTIONS_MAX: usize = 1024;
+/// The most control connections. A leader has one with each member, and for a moment those that are closing. Further
+/// ones are not accepted.
+const CONNECTIONS_MAX: usize = MEMBERS_MAX + 1024;
 
 impl ControlThread {
     /// Gives each socket a turn that is ready, or had more than its last turn took.
@@ -187,10 +188,10 @@ impl ControlThread {
                 stream,
                 remote,
             }) => {
-                let Some(name) = self.member(peer).map(|member| &member.name) else {
+                let Some(name) = self.tables.members.name(peer) else {
                     return;
                 };
-                match self.credentials.connect(name) {
+                match self.credentials.connect(&name) {
                     Ok(tls) => {
                         let tls = TlsSession::Client(tls);
                         self.begin(id, stream, remote, (ConnectionOpener::Us(peer), tls));
@@ -261,10 +262,19 @@ impl ControlThread {
                 self.inputs.push_back(LendingInput::Allow { peer });
             }
         }
-        self.inputs.push_back(LendingInput::Connected {
-            connection: id,
-            name: known.identity.node.clone(),
-            nonce: SessionNonce(nonce),
+        let (name, nonce) = (known.identity.node.clone(), SessionNonce(nonce));
+        let opener = self.sockets.connections.get(&id).map(|it| it.opener);
+        self.inputs.push_back(match opener {
+            Some(ConnectionOpener::Us(_)) => LendingInput::Connected {
+                connection: id,
+                name,
+                nonce,
+            },
+            _ => LendingInput::Accepted {
+                connection: id,
+                name,
+                nonce,
+            },
         });
     }
 
@@ -328,11 +338,11 @@ impl ControlThread {
     /// Whom a connection is with, as refusals are counted.
     fn party(&self, connection: &ControlConnection) -> RefusedParty {
         let called = match connection.opener {
-            ConnectionOpener::Us(peer) => self.member(peer),
+            ConnectionOpener::Us(peer) => self.tables.members.name(peer),
             ConnectionOpener::Them => None,
         };
         match called {
-            Some(member) => RefusedParty::Member(member.name.clone()),
+            Some(name) => RefusedParty::Member(name),
             None => RefusedParty::Address(connection.remote.ip()),
         }
     }

@@ -12,7 +12,7 @@ use sublet_lend::control::Addresses;
 use sublet_lend::guard::GuardPolicy;
 use sublet_lend::ids::SessionId;
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
-use sublet_lend::node::{LendTo, LendingChange, LinkState, PeerStatus};
+use sublet_lend::node::{LendTo, LendingChange, LinkState, PeerStatus, Presence, Topology};
 use sublet_lend::seal::Cipher;
 use sublet_store::{Borrowing, PageKey, PageSettings, Store, StoreSettings, Worker};
 use sublet_tls::peer::PeerTlsSettings;
@@ -136,6 +136,8 @@ fn settings(tls: PeerTlsSettings, members: Vec<ControlMember>) -> ControlPlaneSe
         },
         borrow_max: 64,
         drain: None,
+        presence: Presence::Here,
+        topology: Topology::FullMesh,
         cipher: Cipher::ChaCha20Poly1305,
     }
 }

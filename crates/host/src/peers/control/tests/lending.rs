@@ -83,7 +83,7 @@ fn blocks_come_back_at_once_and_the_borrower_forgets_them() {
             ..
         }
     )));
-    b.plane.tell(LendingInput::RecallNow);
+    b.plane.teller().tell(LendingInput::RecallNow);
     time.wait("all is back", || b.store.lent() == 0);
     time.wait("the borrower has nothing", || {
         a.borrowed() == 0 && a.plane.tables().far.routes().all().is_empty()
@@ -96,7 +96,7 @@ fn a_node_returns_what_its_lender_asks_for() {
     let [mut a, b] = two(&time, &authority);
     time.make_short(&mut a);
     let within = Duration::from_secs(3600);
-    b.plane.tell(LendingInput::Drain { within });
+    b.plane.teller().tell(LendingInput::Drain { within });
     time.wait("all is returned", || {
         b.store.lent() == 0 && a.borrowed() == 0
     });

@@ -1,0 +1,213 @@
+//! This host as a member of a cluster that etcd knows: two threads, and what they last heard.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sublet_etcd::driver::{MemberCommand, drive};
+use sublet_etcd::gateway::{
+    CallTimes, EtcdTls, EtcdUser, GatewayClient, GatewaySettings, GatewaySettingsError,
+    PasswordError, TlsFilesError, read_password,
+};
+use sublet_etcd::member::{Candidacy, ClusterMember, MemberEvent, MemberSettings, TTL_DEFAULT};
+use sublet_etcd::record::{NodeRecord, RecordError};
+use sublet_policy::placement::PlacementChoice;
+use sublet_tls::peer::NodeIdentity;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::member_news::{ClusterNews, MemberNews};
+use crate::config::{EtcdConfig, LendConfig};
+
+/// The most events that wait for the second thread. The driver keeps further ones.
+const EVENTS_MAX: usize = 1024;
+
+/// The most commands that wait.
+const COMMANDS_MAX: usize = 16;
+
+/// The most events that are passed on at once.
+const BATCH_MAX: usize = 4096;
+
+/// Why this host cannot be a member.
+#[derive(Debug, thiserror::Error)]
+pub enum MembershipError {
+    /// A certificate for etcd is wrong.
+    #[error(transparent)]
+    Tls(#[from] TlsFilesError),
+    /// The password's file is wrong.
+    #[error(transparent)]
+    Password(#[from] PasswordError),
+    /// The addresses of etcd are wrong.
+    #[error(transparent)]
+    Gateway(#[from] GatewaySettingsError),
+    /// What the host would write about itself is too long.
+    #[error("cannot tell the cluster about this host: {0}")]
+    Record(#[from] RecordError),
+    /// The kernel gives no thread, or no socket.
+    #[error("cannot start to talk to etcd: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Takes what happened in the cluster. It may wait.
+type TellNews = Box<dyn FnMut(ClusterNews) + Send>;
+
+/// What a membership is told at its start.
+pub struct MembershipParts {
+    /// Where etcd is.
+    pub etcd: EtcdConfig,
+    /// This host.
+    pub identity: NodeIdentity,
+    /// What it writes about itself.
+    pub record: NodeRecord,
+    /// Whether it may lead: nobody can call a host that does not listen.
+    pub candidacy: Candidacy,
+    /// To whom it lends.
+    pub lend: LendConfig,
+    /// How it chooses lenders for others while the cluster has no settings.
+    pub placement: PlacementChoice,
+    /// A random number.
+    pub seed: u64,
+    /// Who hears what happened in the cluster.
+    pub tell: TellNews,
+}
+
+/// How this host stands with etcd.
+#[derive(Clone, Debug, Default)]
+pub struct MembershipStatus {
+    /// Whether the other hosts can see this one.
+    pub is_registered: bool,
+    /// How many hosts are registered beside this one.
+    pub members: usize,
+    /// The last call that failed, and when.
+    pub last_failure: Option<(String, Instant)>,
+}
+
+/// This host as a member. It leaves the cluster when this is dropped, in the background.
+pub struct EtcdMembership {
+    commands: Sender<MemberCommand>,
+    status: Arc<Mutex<MembershipStatus>>,
+    /// It ends when the member has left.
+    has_left: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl EtcdMembership {
+    /// Begins to register, and to hear of the others. It does not wait for etcd.
+    ///
+    /// # Errors
+    ///
+    /// A file, an address or the record is wrong, or the kernel refuses.
+    pub fn start(parts: MembershipParts) -> Result<EtcdMembership, MembershipError> {
+        let store = Arc::new(GatewayClient::new(gateway_settings(&parts)?)?);
+        let member = ClusterMember::new(MemberSettings {
+            cluster: parts.identity.cluster.clone(),
+            node: parts.identity.node.clone(),
+            record: parts.record.encode()?,
+            candidacy: parts.candidacy,
+            ttl: TTL_DEFAULT,
+            seed: parts.seed,
+        });
+        let (commands, commanded) = channel(COMMANDS_MAX);
+        let (events, happened) = channel(EVENTS_MAX);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let status = Arc::default();
+        let news = MemberNews::new(parts.identity.node, parts.lend, parts.placement);
+        let (noted, tell) = (Arc::clone(&status), parts.tell);
+        let (leaving, has_left) = std::sync::mpsc::channel();
+        thread::Builder::new()
+            .name("members".to_owned())
+            .spawn(move || {
+                pass_on(happened, news, &noted, tell);
+                drop(leaving);
+            })?;
+        thread::Builder::new()
+            .name("etcd".to_owned())
+            .spawn(move || runtime.block_on(drive(store, member, commanded, events)))?;
+        Ok(EtcdMembership {
+            commands,
+            status,
+            has_left: Mutex::new(has_left),
+        })
+    }
+
+    /// Lets others lead from now on.
+    pub fn resign(&self) {
+        self.command(MemberCommand::SetCandidacy(Candidacy::Follower));
+    }
+
+    /// Leaves the cluster, and waits so long until that is done. If etcd does not answer, the others forget this host some
+    /// seconds later.
+    pub fn leave(self, within: Duration) {
+        self.command(MemberCommand::Leave);
+        // Either it has left, or the time is over.
+        let _ = self.has_left.lock().recv_timeout(within);
+    }
+
+    /// How this host stands with etcd.
+    pub fn status(&self) -> MembershipStatus {
+        self.status.lock().clone()
+    }
+
+    fn command(&self, command: MemberCommand) {
+        // An error means that the member has left, or is told for the sixteenth time.
+        let _ = self.commands.try_send(command);
+    }
+}
+
+fn gateway_settings(parts: &MembershipParts) -> Result<GatewaySettings, MembershipError> {
+    let etcd = &parts.etcd;
+    let user = etcd.user.as_ref().map(|user| {
+        Ok::<_, PasswordError>(EtcdUser {
+            name: user.name.clone(),
+            password: read_password(&user.password_file)?,
+        })
+    });
+    Ok(GatewaySettings {
+        endpoints: etcd.endpoints.clone(),
+        tls: etcd.tls.as_ref().map(EtcdTls::read).transpose()?,
+        user: user.transpose()?,
+        times: CallTimes::default(),
+        seed: parts.seed,
+    })
+}
+
+/// Passes on what happened, as much at once as there is.
+fn pass_on(
+    mut happened: Receiver<MemberEvent>,
+    mut news: MemberNews,
+    status: &Mutex<MembershipStatus>,
+    mut tell: TellNews,
+) {
+    while let Some(first) = happened.blocking_recv() {
+        let mut told = ClusterNews::default();
+        note(status, &first);
+        news.apply(first, &mut told);
+        for _ in 1..BATCH_MAX {
+            let Ok(event) = happened.try_recv() else {
+                break;
+            };
+            note(status, &event);
+            news.apply(event, &mut told);
+        }
+        status.lock().members = news.members();
+        tell(told);
+    }
+}
+
+fn note(status: &Mutex<MembershipStatus>, event: &MemberEvent) {
+    let mut status = status.lock();
+    match event {
+        MemberEvent::Registered => {
+            status.is_registered = true;
+            status.last_failure = None;
+        }
+        MemberEvent::Unregistered | MemberEvent::Left => status.is_registered = false,
+        MemberEvent::Synchronized => status.last_failure = None,
+        MemberEvent::StoreFailed(error) => {
+            status.last_failure = Some((error.to_string(), Instant::now()));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,14 @@
+//! Membership by etcd: who the other hosts are, who leads them, and the cluster's settings.
+//!
+//! ```text
+//!  etcd ◄──calls──► thread `etcd` ──events──► thread `members` ──changes, inputs──► control thread
+//! ```
+//!
+//! The first thread renews this host's lease, so it waits for nobody. The second one waits for the control thread.
+
+mod cluster_settings;
+mod etcd_membership;
+mod member_news;
+
+pub use etcd_membership::{EtcdMembership, MembershipError, MembershipParts, MembershipStatus};
+pub use member_news::{ClusterNews, ClusterNotice, PlacementSource};
