@@ -4,6 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sublet_frontends::memcached::instance::gathering_max;
 use sublet_frontends::memcached::serve::HELD_MAX;
 use sublet_frontends::{nbd, ring, vhost_user};
+use sublet_lend::node::MEMBERS_MAX;
 use sublet_types::{Bytes, DiskKind, DiskListen};
 
 use crate::admin;
@@ -27,6 +28,12 @@ const DESCRIPTORS_A_GUEST: u64 = 2 * vhost_user::map::REGIONS_MAX as u64;
 
 /// Descriptors of a connection over NBD: its socket, the duplicate to send memory by, and the two ends of a pipe.
 const DESCRIPTORS_AN_NBD: u64 = 4;
+
+/// Descriptors of a peer: its control connection, an attempt at another one, and the connections that carry pages.
+const DESCRIPTORS_A_PEER: u64 = 6;
+
+/// Descriptors of callers that say they are peers, of etcd, and of threads that look names up.
+const DESCRIPTORS_OF_PEERING: u64 = 768;
 
 /// Descriptors of a ring's connection: its socket, and the one that wakes its client.
 const DESCRIPTORS_A_RING: u64 = 2;
@@ -69,6 +76,7 @@ impl ResourceBounds {
                 + disks.descriptors
                 + rings.descriptors
                 + ResourceBounds::descriptors_of_admin()
+                + ResourceBounds::descriptors_of_peers(config)
                 + DESCRIPTORS_OWN,
         }
     }
@@ -76,6 +84,18 @@ impl ResourceBounds {
     /// Each listener lets in so many callers, and one more waits for a permit.
     fn descriptors_of_admin() -> u64 {
         ADMIN_DOORS * (admin::CONNECTIONS_MAX as u64 + 1) * DESCRIPTORS_AN_ADMIN
+    }
+
+    /// A leader has a connection with each member. Who that is, an election says.
+    fn descriptors_of_peers(config: &Config) -> u64 {
+        if config.peers.tls.is_none() {
+            return 0;
+        }
+        let members = match config.peers.etcd {
+            Some(_) => MEMBERS_MAX,
+            None => config.peers.members.len(),
+        };
+        members as u64 * DESCRIPTORS_A_PEER + DESCRIPTORS_OF_PEERING
     }
 
     /// What the tenants' page rings add.

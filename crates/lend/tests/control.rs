@@ -26,7 +26,7 @@ fn golden_lines_decode_and_encode_to_the_same_bytes() {
         encode_line(&message, &mut again);
     }
     assert_eq!(String::from_utf8(again).expect("text"), GOLDEN);
-    assert_eq!(kinds.len(), 17, "{kinds:?}");
+    assert_eq!(kinds.len(), 19, "{kinds:?}");
 }
 
 #[test]
@@ -76,6 +76,14 @@ fn wrong_lines_are_refused_with_what_is_wrong() {
         )
     };
     assert!(decode_line(members(192).as_bytes()).is_ok());
+    let view = |n: usize| {
+        let node = r#"{"name":"a","state":"moon","for_millis":0,"total":0,"free":0,"lendable":0,"wanted":0,"lent":0,"borrowed":0}"#;
+        format!(
+            r#"{{"kind":"view","term":1,"nodes":[{}]}}"#,
+            vec![node; n].join(",")
+        )
+    };
+    assert!(decode_line(view(32).as_bytes()).is_ok());
     for (line, what) in [
         ("", "no JSON object"),
         ("[]", "no JSON object"),
@@ -108,6 +116,7 @@ fn wrong_lines_are_refused_with_what_is_wrong() {
         (&ranges(1025), "1024 are the most"),
         (&lent(129), "129 nodes; 128 are the most"),
         (&members(193), "193 names; 192 are the most"),
+        (&view(33), "33 entries; 32 are the most"),
         (
             r#"{"kind":"advise","term":1,"borrower":"b b","lender":"a","blocks":5,"why":{"reason":"moon"}}"#,
             "is no name for a node",

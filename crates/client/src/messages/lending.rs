@@ -50,8 +50,28 @@ pub struct LendStatus {
     pub page_connections_refused: u64,
     /// Connections for pages that ended because the borrower broke the protocol.
     pub page_connections_broken: u64,
+    /// How the host stands with its leader. Null if none is named and none is elected.
+    #[serde(default)]
+    pub following: Option<FollowingFigures>,
     /// Each member, in the order of the config.
     pub peers: Vec<LendPeer>,
+}
+
+/// How a host stands with its leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FollowingFigures {
+    /// Whether this host leads.
+    pub leads: bool,
+    /// The highest term that it has heard of.
+    pub term: u64,
+    /// How long the leader has been silent, milliseconds. Null if nobody leads, or this host.
+    pub silent_millis: Option<u64>,
+    /// Pieces of advice that it followed.
+    pub advice_followed: u64,
+    /// Messages that only a leader sends, of others or of an earlier term.
+    pub advice_ignored: u64,
+    /// Whether the other hosts see it through etcd. Null without etcd.
+    pub registered: Option<bool>,
 }
 
 /// Whether a host lends.

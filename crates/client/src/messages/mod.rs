@@ -25,8 +25,9 @@ pub use self::disks::{
 pub use self::events::{Event, EventActor, EventGap, EventList, EventObject, EventsQuery};
 pub use self::evictions::{EvictedStatus, EvictionsStatus};
 pub use self::lending::{
-    CertificateStatus, DrainLending, LeaseDirection, LeaseList, LeaseStatus, LendPeer, LendPhase,
-    LendStatus, PeerCounters, PeerGuard, PeerLink, PeerPages, PeerReport, ResumeLending,
+    CertificateStatus, DrainLending, FollowingFigures, LeaseDirection, LeaseList, LeaseStatus,
+    LendPeer, LendPhase, LendStatus, PeerCounters, PeerGuard, PeerLink, PeerPages, PeerReport,
+    ResumeLending,
 };
 pub use self::rings::RingStatus;
 pub use self::saves::{

@@ -26,7 +26,8 @@ pub(super) struct ClusterParts {
     pub(super) peers: PeersConfig,
     pub(super) lend: LendConfig,
     pub(super) identity: NodeIdentity,
-    pub(super) fingerprint: Fingerprint,
+    /// Of the certificate that was read last.
+    pub(super) fingerprint: Mutex<Fingerprint>,
     pub(super) incarnation: Incarnation,
     pub(super) control: ControlTeller,
     pub(super) observer: ClusterObserver,
@@ -92,9 +93,17 @@ impl Cluster {
         let place = peers.advertise.as_ref().or(peers.listen.as_ref());
         NodeRecord {
             addresses: place.map(address).into_iter().collect(),
-            fingerprint: self.parts.fingerprint.to_string(),
+            fingerprint: self.parts.fingerprint.lock().to_string(),
             incarnation: format!("{:016x}", self.parts.incarnation.0),
             rack: peers.rack.as_ref().map(|rack| rack.0.to_string()),
+        }
+    }
+
+    /// Tells the others of another certificate of this host.
+    pub(super) fn certificate_changed(&self, fingerprint: Fingerprint) {
+        *self.parts.fingerprint.lock() = fingerprint;
+        if let Some(membership) = &*self.membership.lock() {
+            membership.set_record(&self.record());
         }
     }
 

@@ -197,7 +197,7 @@ impl Lending {
             peers: config.peers.clone(),
             lend: config.lend.clone(),
             identity: tls.identity.clone(),
-            fingerprint: control.credentials().fingerprint(),
+            fingerprint: Mutex::new(control.credentials().fingerprint()),
             incarnation: control.tables().incarnation(),
             control: control.teller().clone(),
             observer: parts.cluster_observer,
@@ -237,6 +237,8 @@ impl Lending {
         }
         self.control.reload(&next)?;
         *tls = next;
+        let fingerprint = self.control.credentials().fingerprint();
+        self.cluster.certificate_changed(fingerprint);
         self.control.wait_until_told(TOLD_MAX);
         Ok(())
     }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sublet_client::messages::{
-    CertificateStatus, ChangeLifetime, LeaseDirection, LeaseList, LeaseStatus, LendPeer, LendPhase,
-    LendStatus, PeerCounters, PeerGuard, PeerLink, PeerPages, PeerReport, VERSION,
+    CertificateStatus, ChangeLifetime, FollowingFigures, LeaseDirection, LeaseList, LeaseStatus,
+    LendPeer, LendPhase, LendStatus, PeerCounters, PeerGuard, PeerLink, PeerPages, PeerReport,
+    VERSION,
 };
 use sublet_lend::control::{BlockCount, GrantLimit};
 use sublet_lend::guard::GuardState;
 use sublet_lend::ids::PeerId;
-use sublet_lend::node::{LendingPhase, LinkState, PeerStatus};
+use sublet_lend::node::{LendingPhase, LendingStatus, LinkState, PeerStatus};
 use sublet_lend::seal::{CipherReason, SEAL_TIME_MAX};
 use sublet_types::{BLOCK_BYTES, Bytes, NodeName};
 
@@ -63,8 +64,22 @@ pub(crate) fn lend_status(
         events_dropped: status.events_dropped,
         page_connections_refused: server.connections_refused,
         page_connections_broken: server.connections_broken,
+        following: following(lending, &status),
         peers: peers.all(&status.peers),
     }
+}
+
+fn following(lending: &Lending, status: &LendingStatus) -> Option<FollowingFigures> {
+    let following = status.following.as_ref()?;
+    let own = lending.tls().identity.node;
+    Some(FollowingFigures {
+        leads: following.leader.as_ref() == Some(&own),
+        term: following.term.0,
+        silent_millis: following.silent_for.map(|time| micros(time) / 1000),
+        advice_followed: following.followed,
+        advice_ignored: following.ignored,
+        registered: lending.cluster().status().map(|it| it.is_registered),
+    })
 }
 
 /// All leases between the host and its peers.

@@ -30,6 +30,14 @@ const MISS_FACTOR_MAX: u32 = 8;
 /// lender ends after as long.
 const PUMA_TIME_LIMIT: Duration = Duration::from_secs(1);
 
+/// A lender is much quicker than a backing if it takes one part in so many of its time.
+pub const MUCH_QUICKER: u32 = 3;
+
+/// Returns whether a far request takes a small part of a miss's time.
+pub fn is_much_quicker(far: Duration, miss: Duration) -> bool {
+    far.saturating_mul(MUCH_QUICKER) <= miss
+}
+
 /// What a miss costs a ring's client unless its settings say otherwise.
 pub const RING_MISS: Duration = Duration::from_millis(10);
 
@@ -119,6 +127,12 @@ impl LenderGuard {
     /// Returns what a far request takes on average. While the guard is shut, a ping counts as a miss at most.
     pub fn far(&self) -> Duration {
         self.far.get()
+    }
+
+    /// Returns whether the lender takes a small part of a miss's time, so that what it saves is worth much: one part in
+    /// [`MUCH_QUICKER`] at most.
+    pub fn is_much_quicker(&self) -> bool {
+        is_much_quicker(self.far(), self.backing())
     }
 
     /// Returns what a miss costs on average.

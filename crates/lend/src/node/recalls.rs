@@ -216,8 +216,14 @@ impl LendingNode {
     }
 
     pub(super) fn leave(&mut self, now: Duration, within: Duration) {
-        if self.phase.goes() {
-            return;
+        match &mut self.phase {
+            LendingPhase::Left => return,
+            // Whoever says it again may have less time.
+            LendingPhase::Leaving { until } => {
+                *until = (*until).min(now + within);
+                return;
+            }
+            _ => {}
         }
         self.phase = LendingPhase::Leaving {
             until: now + within,

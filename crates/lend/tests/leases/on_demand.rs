@@ -130,6 +130,37 @@ fn a_lender_that_leaves_has_all_back_and_others_lend() {
     assert!(!lenders_of(&world, A).contains(&lender));
 }
 
+/// V3: Enable-Node(x, 1) after a leave.
+#[test]
+fn who_left_is_active_again_once_it_joins() {
+    let (mut world, lender) = borrowed(8);
+    world.tell(lender, LendingInput::Leave { within: secs(5) });
+    world.run(secs(30));
+    assert_eq!(state_of(&world, lender), ClusterNodeState::Gone);
+    world.tell(lender, LendingInput::Join);
+    world.run(secs(30));
+    assert_eq!(state_of(&world, lender), ClusterNodeState::Active);
+    assert!(cluster(&world).alarms.is_empty());
+}
+
+/// The leader's view is shown by any node, in parts.
+#[test]
+fn a_follower_shows_how_its_leader_sees_the_cluster() {
+    let (mut world, lender) = borrowed(9);
+    assert_eq!(world.members[A].node.told_view(), None);
+    world.tell(A, LendingInput::AskView);
+    world.run(secs(1));
+    let view = world.members[A].node.told_view().expect("an answer");
+    let shown: Vec<_> = view.nodes.iter().map(|node| node.name.clone()).collect();
+    let status = cluster(&world);
+    let known: Vec<_> = status.nodes.iter().map(|node| node.name.clone()).collect();
+    assert_eq!(shown, known);
+    assert_eq!(view.nodes[A].borrowed.get(), owed(&world));
+    assert_eq!(view.nodes[lender].lent.get(), lent(&world, lender));
+    assert_eq!(view.advice.len(), status.advice.len());
+    assert_eq!((view.term, &*view.placement), (status.term, "spread"));
+}
+
 /// V3: Recovery. V4: Invalidate: what a node had of an earlier run is void at once.
 #[test]
 fn a_lender_that_begins_anew_owes_nothing_and_is_active_again() {

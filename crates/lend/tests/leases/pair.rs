@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sublet_lend::node::{LendingInput, LinkState, RecallReason, ReturnReason};
+use sublet_lend::node::{LendingInput, LendingPhase, LinkState, RecallReason, ReturnReason};
 
 use crate::world::{BLOCKS, World, peer_of};
 
@@ -154,6 +154,46 @@ fn who_leaves_takes_all_and_gives_all() {
         (lent(&world), owed(&world), world.members[B].store.away()),
         (0, 0, 0)
     );
+}
+
+#[test]
+fn who_left_lends_and_borrows_again_once_it_joins() {
+    for leaver in [A, B] {
+        let mut world = borrowed(12);
+        world.tell(leaver, LendingInput::Leave { within: secs(5) });
+        world.run(secs(30));
+        assert_eq!(
+            world.members[leaver].node.status().phase,
+            LendingPhase::Left
+        );
+        assert_eq!((lent(&world), owed(&world)), (0, 0));
+        world.tell(leaver, LendingInput::Join);
+        world.members[A].wanted = 8;
+        world.run(secs(60));
+        assert_eq!(owed(&world), 8, "{leaver}");
+    }
+}
+
+/// Whoever says again that it leaves, with less time, parts sooner.
+#[test]
+fn a_leave_can_be_hurried_and_joined_before_its_end() {
+    let mut world = borrowed(13);
+    // The lender stops, so that nothing comes back to it or from it.
+    world.members[B].stopped_until = world.now + secs(20);
+    let phase = |world: &World| world.members[A].node.status().phase;
+    world.tell(A, LendingInput::Leave { within: secs(3600) });
+    assert!(matches!(phase(&world), LendingPhase::Leaving { .. }));
+    world.tell(A, LendingInput::Leave { within: secs(0) });
+    world.run(secs(1));
+    assert_eq!(phase(&world), LendingPhase::Left);
+
+    let mut world = borrowed(14);
+    world.tell(A, LendingInput::Leave { within: secs(3600) });
+    world.tell(A, LendingInput::Join);
+    assert_eq!(phase(&world), LendingPhase::Lending);
+    world.run(secs(60));
+    assert_eq!(owed(&world), lent(&world));
+    assert!(owed(&world) > 0);
 }
 
 #[test]

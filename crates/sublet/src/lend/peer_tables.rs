@@ -185,6 +185,7 @@ pub(crate) mod tests {
             events_dropped: 0,
             page_connections_refused: 0,
             page_connections_broken: 0,
+            following: None,
             peers: vec![peer],
         }
     }

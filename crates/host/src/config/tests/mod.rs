@@ -1,3 +1,4 @@
+mod cluster;
 mod disks;
 mod lending;
 mod versions;

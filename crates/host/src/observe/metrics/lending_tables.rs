@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use sublet_client::messages::{
-    CertificateStatus, LendPeer, LendPhase, LendStatus, PeerGuard, PeerLink,
+    CertificateStatus, FollowingFigures, LendPeer, LendPhase, LendStatus, PeerGuard, PeerLink,
 };
 
 use super::definition::{BYTES, Labelled, MetricDefinition, SECONDS, counter, gauge};
@@ -78,6 +78,45 @@ const LENDING: &[MetricDefinition<LendStatus>] = &[
         None,
         "Connections for pages that ended because the borrower broke the protocol",
         |l| Some(l.page_connections_broken as f64),
+    ),
+];
+
+const FOLLOWING: &[MetricDefinition<FollowingFigures>] = &[
+    gauge(
+        "sublet_cluster_leads",
+        None,
+        "1 while this host leads its cluster, 0 else",
+        |f| Some(f64::from(u8::from(f.leads))),
+    ),
+    gauge(
+        "sublet_cluster_term",
+        None,
+        "The highest term of a leader that the host has heard of",
+        |f| Some(f.term as f64),
+    ),
+    gauge(
+        "sublet_cluster_leader_silence",
+        SECONDS,
+        "How long the leader has been silent",
+        |f| f.silent_millis.map(|millis| millis as f64 / 1e3),
+    ),
+    gauge(
+        "sublet_cluster_registered",
+        None,
+        "1 while the other hosts see this one through etcd, 0 else",
+        |f| f.registered.map(|is| f64::from(u8::from(is))),
+    ),
+    counter(
+        "sublet_cluster_advice_followed",
+        None,
+        "Pieces of advice that the host followed",
+        |f| Some(f.advice_followed as f64),
+    ),
+    counter(
+        "sublet_cluster_advice_ignored",
+        None,
+        "Messages that only a leader sends, of others or of an earlier term",
+        |f| Some(f.advice_ignored as f64),
     ),
 ];
 
@@ -281,6 +320,11 @@ pub(super) fn encode_lending(
 ) -> fmt::Result {
     for figure in LENDING {
         figure.encode(encoder, status)?;
+    }
+    if let Some(following) = &status.following {
+        for figure in FOLLOWING {
+            figure.encode(encoder, following)?;
+        }
     }
     for figure in CERTIFICATE {
         figure.encode_each(encoder, &status.certificates)?;

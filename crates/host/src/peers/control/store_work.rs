@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::crypto::SecureRandom;
 use sublet_frontends::tenancy::Clock;
-use sublet_lend::guard::GuardState;
+use sublet_lend::guard::{GuardState, is_much_quicker};
 use sublet_lend::ids::{LeaseId, LentBlock, PeerId};
 use sublet_lend::index_set::{IndexRange, IndexRanges, IndexSet};
 use sublet_lend::node::{ChosenReturns, LendingAction, LendingInput, RecallReason, ReturnReason};
@@ -31,12 +31,9 @@ const RECORDS_SAMPLE: u32 = 1024;
 /// The records of borrowed blocks may take one part in so many of what the arena may hold.
 const OVERHEAD_ONE_IN: u64 = 2;
 
-/// The same while no lender is [`MUCH_QUICKER`] than a backing. What a page from there saves is little then, and the
+/// The same while no lender is [much quicker](is_much_quicker) than a backing. What a page from there saves is little then, and the
 /// records take memory from pages here.
 const OVERHEAD_ONE_IN_UNPROVEN: u64 = 16;
-
-/// A lender is worth much if it takes one part in so many of what the backing takes.
-const MUCH_QUICKER: u32 = 4;
 
 /// Returns whether a tenant's evictions count as a want of memory.
 pub(super) type TenantBorrowing = Box<dyn Fn(&TenantFigures) -> Borrowing + Send>;
@@ -341,7 +338,7 @@ impl StoreWork {
     /// Which part of the arena's limit the records of borrowed blocks may take.
     fn overhead_one_in(&self) -> u64 {
         let guards = self.tables.far.ledger().guards();
-        match guards.iter().any(is_much_quicker) {
+        match guards.iter().any(is_worth_much) {
             true => OVERHEAD_ONE_IN,
             false => OVERHEAD_ONE_IN_UNPROVEN,
         }
@@ -358,11 +355,9 @@ impl StoreWork {
     }
 }
 
-/// Returns whether a lender gives pages in a small part of the time that its backing takes.
-fn is_much_quicker(guard: &GuardFigures) -> bool {
-    guard.state == GuardState::Open
-        && !guard.far.is_zero()
-        && guard.far * MUCH_QUICKER <= guard.miss
+/// Returns whether a lender is asked, and is much quicker than its backing.
+fn is_worth_much(guard: &GuardFigures) -> bool {
+    guard.state == GuardState::Open && is_much_quicker(guard.far, guard.miss)
 }
 
 /// Pages that were evicted and would have gone to a lender with room.

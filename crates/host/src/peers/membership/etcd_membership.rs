@@ -132,6 +132,13 @@ impl EtcdMembership {
         })
     }
 
+    /// Writes something else about this host.
+    pub fn set_record(&self, record: &NodeRecord) {
+        if let Ok(record) = record.encode() {
+            self.command(MemberCommand::SetRecord(record));
+        }
+    }
+
     /// Lets others lead from now on.
     pub fn resign(&self) {
         self.command(MemberCommand::SetCandidacy(Candidacy::Follower));

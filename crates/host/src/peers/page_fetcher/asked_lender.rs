@@ -16,6 +16,13 @@ use crate::peers::page_faults::{FaultParty, PageFault};
 /// A guard that is shut gets no ping for so long if there are too few pages at the lender that somebody reads.
 const UNPINGED_MAX: Duration = Duration::from_secs(1);
 
+/// A lender that is quick enough to be asked, and not much quicker than the backing, is sent pages in one of so many
+/// slices of time. What a page from there saves is little then, and sending costs both hosts CPU time for each page.
+const SLICES: u128 = 4;
+
+/// How long a slice is. A sequence of evictions goes whole, or not at all.
+const SLICE: Duration = Duration::from_millis(64);
+
 /// A lender that a thread fetches pages from.
 pub(super) struct AskedLender {
     pub(super) session: Arc<LenderSession>,
@@ -24,6 +31,8 @@ pub(super) struct AskedLender {
     pub(super) connection: Option<ReadConnection>,
     connects_at: Option<Instant>,
     probed_at: Option<Instant>,
+    /// Slices are counted from here.
+    made_at: Instant,
 }
 
 /// How a lender is asked now.
@@ -48,6 +57,7 @@ impl AskedLender {
             connection: None,
             connects_at: None,
             probed_at: None,
+            made_at: Instant::now(),
         }
     }
 
@@ -112,8 +122,15 @@ impl AskedLender {
     /// Returns whether it is worth while to send it pages. While the guard is shut, that is so only if no read has pinged
     /// the lender for a while: a ping needs a page that the lender has.
     pub(super) fn is_worth_sending(&self, now: Instant) -> bool {
-        let is_unpinged = || self.probed_at.is_none_or(|at| now > at + UNPINGED_MAX);
-        self.guard.state() == GuardState::Open || is_unpinged()
+        match self.guard.state() {
+            GuardState::Open => self.guard.is_much_quicker() || self.has_slice(now),
+            GuardState::Shut => self.probed_at.is_none_or(|at| now > at + UNPINGED_MAX),
+        }
+    }
+
+    fn has_slice(&self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.made_at);
+        (since.as_millis() / SLICE.as_millis()).is_multiple_of(SLICES)
     }
 
     fn is_ping_due(&self, now: Instant) -> bool {
@@ -244,6 +261,21 @@ mod tests {
         assert!(is_worth(&asking, UNPINGED_MAX * 2), "nobody reads");
         asking.read_for(30, QUICK);
         assert!(is_worth(&asking, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_lender_that_is_hardly_quicker_is_sent_a_quarter_of_the_time() {
+        let sent = |took: ReadEnd| {
+            let mut asking = Asking::new(GuardPolicy::Relative);
+            assert_eq!(asking.read_for(30, took), [GuardState::Open]);
+            let slices = (0..100).map(|n| asking.now + SLICE * n);
+            slices
+                .filter(|at| asking.lender.is_worth_sending(*at))
+                .count()
+        };
+        assert_eq!(sent(QUICK), 100);
+        let hardly_quicker = ReadEnd::Answered(Duration::from_micros(600));
+        assert_eq!(sent(hardly_quicker), 25);
     }
 
     #[test]

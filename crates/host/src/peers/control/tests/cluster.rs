@@ -76,6 +76,17 @@ impl BoundNode {
         tls: PeerTlsSettings,
         members: Vec<ControlMember>,
     ) -> TestNode {
+        self.start_in(time, tls, members, Topology::FullMesh)
+    }
+
+    /// Starts it among members that are connected in this way.
+    pub(super) fn start_in(
+        self,
+        time: ManualClock,
+        tls: PeerTlsSettings,
+        members: Vec<ControlMember>,
+        topology: Topology,
+    ) -> TestNode {
         let store = store();
         let clock = Clock::by(time.clock());
         let (notices, page_connections) = <(Arc<Mutex<Vec<_>>>, Arc<Mutex<Vec<_>>>)>::default();
@@ -88,7 +99,10 @@ impl BoundNode {
             pages: Box::new(TakenConnections(taken)),
             borrowing: Box::new(|_| Borrowing::Allowed),
         };
-        let settings = settings(tls, members);
+        let settings = ControlPlaneSettings {
+            topology,
+            ..settings(tls, members)
+        };
         let now = Duration::from_nanos(clock.moment().0);
         let tables = PeerTables::new(&settings, FarMemory::new(GuardPolicy::Relative), now)
             .expect("members that make sense");

@@ -2,6 +2,7 @@
 
 mod authority;
 mod cluster;
+mod led;
 mod lending;
 mod refused;
 mod relay;
