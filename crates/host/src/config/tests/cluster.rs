@@ -38,7 +38,7 @@ fn a_leader_is_a_member_or_this_host() {
     let wrong = said(&format!("{MEMBERS}\nleader = \"bb\""));
     assert_eq!(
         complaint(&wrong),
-        "t.toml:8: `peers.leader`: no member is called bb; did you mean b?"
+        "t.toml:8: `peers.leader`: no member is called bb; add it to `peers.members`"
     );
 }
 
@@ -112,35 +112,35 @@ fn what_contradicts_itself_in_a_cluster_is_named() {
     for (more, expected) in [
         (
             format!("{etcd}\n{MEMBERS}\nleader = \"b\""),
-            "t.toml:9: `peers.members`: with `peers.etcd` it comes from there; leave it out\nt.toml:10: `peers.leader`: with `peers.etcd` it comes from there; leave it out".to_owned(),
+            "t.toml:8: `peers.members`: with `peers.etcd` it comes from there; leave it out\nt.toml:9: `peers.leader`: with `peers.etcd` it comes from there; leave it out".to_owned(),
         ),
         (
             format!("{MEMBERS}\netcd_user = \"s\""),
-            "t.toml:9: `peers.etcd_user` needs `peers.etcd` beside it".to_owned(),
+            "t.toml:8: `peers.etcd_user` needs `peers.etcd` beside it".to_owned(),
         ),
         (
             format!("{etcd}\netcd_user = \"s\""),
-            "t.toml:9: `peers.etcd_user` needs `peers.etcd_password_file` beside it".to_owned(),
+            "t.toml:8: `peers.etcd_user` needs `peers.etcd_password_file` beside it".to_owned(),
         ),
         (
             format!("{etcd}\netcd_key = \"/k\""),
-            "t.toml:9: `peers.etcd_key` needs `peers.etcd_certificate` beside it".to_owned(),
+            "t.toml:8: `peers.etcd_key` needs `peers.etcd_certificate` beside it".to_owned(),
         ),
         (
             format!("{etcd}\nadvertise = \"tcp:0.0.0.0:7171\""),
-            "t.toml:9: `peers.advertise`: no other host can connect to tcp:0.0.0.0:7171; write `advertise = \"tcp:HOST:PORT\"` in [peers] with an address of this host".to_owned(),
+            "t.toml:8: `peers.advertise`: no other host can connect to tcp:0.0.0.0:7171; write `advertise = \"tcp:HOST:PORT\"` in [peers] with an address of this host".to_owned(),
         ),
         (
             "etcd = \"http://10.0.0.8:2379\"\netcd_user = \"s\"\netcd_password_file = \"/p\"".to_owned(),
-            "t.toml:9: `peers.etcd_user`: its password would travel to http://10.0.0.8:2379 in clear text; give etcd a certificate and write https://".to_owned(),
+            "t.toml:8: `peers.etcd_user`: its password would travel to http://10.0.0.8:2379 in clear text; give etcd a certificate and write https://".to_owned(),
         ),
         (
             "etcd = \"10.0.0.8:2379\"".to_owned(),
-            "t.toml:8: `peers.etcd` \"10.0.0.8:2379\" is no address of etcd; write https://HOST:PORT or http://HOST:PORT, and nothing behind it".to_owned(),
+            "t.toml:7: `peers.etcd` \"10.0.0.8:2379\" is no address of etcd; write https://HOST:PORT or http://HOST:PORT, and nothing behind it".to_owned(),
         ),
         (
             format!("{MEMBERS}\nplacement = \"spred\""),
-            "t.toml:9: `peers.placement` no placement policy is called \"spred\"; did you mean spread?".to_owned(),
+            "t.toml:8: `peers.placement` no placement policy is called \"spred\"; did you mean spread?".to_owned(),
         ),
     ] {
         assert_eq!(complaint(&said(&more)), expected, "{more}");

@@ -83,7 +83,10 @@ mod tests {
             (r#"{"placement":"spred"}"#, "did you mean spread?"),
             (r#"{"placement":"spread","lend":1}"#, "lend"),
             (r#"{"placement":"spread","knobs":{"no":1}}"#, "no"),
-            (r#"{"placement":"spread","knobs":{"part":"x"}}"#, "knobs"),
+            (
+                r#"{"placement":"spread","knobs":{"part":"x"}}"#,
+                "a JSON number",
+            ),
         ] {
             let error = parse_placement(text.as_bytes())
                 .expect_err(text)
