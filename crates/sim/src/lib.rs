@@ -10,6 +10,7 @@ pub mod cached_disk;
 pub mod cluster;
 pub mod compare;
 pub mod eviction;
+pub mod figures;
 mod judges;
 pub mod machine;
 pub mod misses;

@@ -1,9 +1,6 @@
 //! What is expected of each figure, and whether the simulation meets it.
 
-use std::fmt;
 use std::ops::RangeInclusive;
-
-use serde::Serialize;
 
 use super::benchmarks::PumaBenchmark;
 use super::bursts::BurstCount;
@@ -15,34 +12,7 @@ use super::report::PumaReport;
 use super::run::BenchmarkOutcome;
 use super::setting::SettingName;
 use super::variants::{CachingStrategy, FarAmount, SequentialFilter};
-
-/// One expectation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Acceptance {
-    /// Where in the paper, and what.
-    pub what: String,
-    /// The figure.
-    pub got: f64,
-    /// The least that it may be.
-    pub least: f64,
-    /// The most that it may be, if there is a bound.
-    pub most: Option<f64>,
-    /// Whether the figure is within these bounds.
-    pub holds: bool,
-}
-
-impl fmt::Display for Acceptance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.holds { "met   " } else { "missed" };
-        let (got, least) = (self.got, self.least);
-        write!(f, "{verdict} {}: {got:.2}, ", self.what)?;
-        match self.most {
-            Some(most) if least > 0.0 => write!(f, "expected {least:.2} to {most:.2}"),
-            Some(most) => write!(f, "expected at most {most:.2}"),
-            None => write!(f, "expected at least {least:.2}"),
-        }
-    }
-}
+use crate::figures::Acceptance;
 
 /// The factor within which the paper's speed-ups are met.
 const WITHIN: f64 = 1.5;
@@ -60,30 +30,17 @@ fn at_most(bound: f64) -> RangeInclusive<f64> {
     f64::NEG_INFINITY..=bound
 }
 
-impl Acceptance {
-    fn of(what: &str, got: Option<f64>, within: RangeInclusive<f64>) -> Option<Acceptance> {
-        let got = got?;
-        Some(Acceptance {
-            what: what.to_owned(),
-            got,
-            least: within.start().max(0.0),
-            most: Some(*within.end()).filter(|most| most.is_finite()),
-            holds: within.contains(&got),
-        })
-    }
-
-    /// Everything that is expected of a report. Figures that are not there are left out.
-    pub(super) fn all(report: &PumaReport) -> Vec<Acceptance> {
-        let of = AcceptedFigures(report);
-        let parts = [
-            of.random(),
-            of.filter(),
-            of.applications(),
-            of.guards(),
-            of.tables(),
-        ];
-        parts.into_iter().flatten().flatten().collect()
-    }
+/// Everything that is expected of a report. Figures that are not there are left out.
+pub(super) fn all(report: &PumaReport) -> Vec<Acceptance> {
+    let of = AcceptedFigures(report);
+    let parts = [
+        of.random(),
+        of.filter(),
+        of.applications(),
+        of.guards(),
+        of.tables(),
+    ];
+    parts.into_iter().flatten().flatten().collect()
 }
 
 const EXCLUSIVE: CurveOfFigure5 = CurveOfFigure5 {

@@ -24,12 +24,11 @@ mod run;
 mod setting;
 mod variants;
 
-pub use acceptance::Acceptance;
 pub use benchmarks::PumaBenchmark;
 pub use bursts::{BurstCount, BurstOutcome};
 pub use plan::{PumaOutcome, PumaPlan, PumaTask};
 pub use plots::plots;
-pub use report::{PumaReport, PumaTable, PumaTableRow};
+pub use report::PumaReport;
 pub use run::BenchmarkOutcome;
 pub use setting::{PumaScale, PumaScaleError, SettingName};
 pub use variants::{BenchmarkRun, CachingStrategy, FarAmount, GuardChoice, SequentialFilter};

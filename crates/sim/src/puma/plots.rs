@@ -1,16 +1,16 @@
 //! The figures as plots: figure 4, figure 5 and figure 7.
 
-use super::report::{PumaTable, PumaTableRow};
 use super::setting::SettingName;
+use crate::figures::{FigureRow, FigureTable};
 use crate::plot::{Corner, Curves, Panel, Plot, PlotCurve};
 
 /// Speed-ups beyond this are cut off in figure 7, where slow-downs matter.
 const SPEED_UP_MAX: f64 = 3.0;
 
 /// Draws the figures of these tables: figures 4, 5 and 7. Each plot has panels for the tables of one figure.
-pub fn plots(tables: &[PumaTable]) -> Vec<Plot> {
+pub fn plots(tables: &[FigureTable]) -> Vec<Plot> {
     let of = |figure: &'static str| {
-        let is_of = move |table: &&PumaTable| table.title.starts_with(figure);
+        let is_of = move |table: &&FigureTable| table.title.starts_with(figure);
         tables.iter().filter(is_of)
     };
     vec![
@@ -36,12 +36,12 @@ const ABOUT: &str =
     "Solid: the paper's network and disks. Dashed: the same disks, far memory in 25 µs";
 
 /// A panel of a table whose columns are amounts of far memory.
-fn over_far_memory(table: &PumaTable) -> Panel {
+fn over_far_memory(table: &FigureTable) -> Panel {
     let curves = |setting: SettingName| {
         let rows = table.rows.iter();
         rows.filter(move |row| row.name[0] == setting.words())
     };
-    let curve = |(row, quick): (&PumaTableRow, &PumaTableRow)| PlotCurve {
+    let curve = |(row, quick): (&FigureRow, &FigureRow)| PlotCurve {
         name: row.name[1].clone(),
         points: points(table, row, f64::MAX),
         dashed: points(table, quick, f64::MAX),
@@ -58,7 +58,7 @@ fn over_far_memory(table: &PumaTable) -> Panel {
 }
 
 /// A panel for each way to protect the guest, with a curve for each benchmark.
-fn over_latency(table: &PumaTable) -> Vec<Panel> {
+fn over_latency(table: &FigureTable) -> Vec<Panel> {
     let mut ways: Vec<&str> = Vec::new();
     for row in &table.rows {
         if !ways.contains(&row.name[1].as_str()) {
@@ -67,7 +67,7 @@ fn over_latency(table: &PumaTable) -> Vec<Panel> {
     }
     let panel = |way: &&str| {
         let rows = table.rows.iter().filter(|row| row.name[1] == **way);
-        let curve = |row: &PumaTableRow| PlotCurve {
+        let curve = |row: &FigureRow| PlotCurve {
             name: row.name[0].clone(),
             points: points(table, row, SPEED_UP_MAX),
             dashed: Vec::new(),
@@ -85,11 +85,11 @@ fn over_latency(table: &PumaTable) -> Vec<Panel> {
 }
 
 /// What stands behind the title's last semicolon.
-fn place(table: &PumaTable) -> &str {
+fn place(table: &FigureTable) -> &str {
     table.title.rsplit("; ").next().unwrap_or_default()
 }
 
-fn points(table: &PumaTable, row: &PumaTableRow, most: f64) -> Vec<(f64, f64)> {
+fn points(table: &FigureTable, row: &FigureRow, most: f64) -> Vec<(f64, f64)> {
     let values = table.columns.iter().zip(&row.values);
     let point =
         |(column, value): (&String, &Option<f64>)| Some((number_in(column)?, (*value)?.min(most)));

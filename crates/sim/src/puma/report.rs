@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use serde::Serialize;
 use serde_json::Value;
 
-use super::acceptance::Acceptance;
+use super::acceptance;
 use super::benchmarks::PumaBenchmark;
 use super::bursts::{BurstCount, BurstOutcome};
 use super::paper;
@@ -18,6 +16,7 @@ use super::plan::{
 use super::run::BenchmarkOutcome;
 use super::setting::{PumaScale, SettingName};
 use super::variants::{BenchmarkRun, FarAmount};
+use crate::figures::{self, Acceptance, FigureRow, FigureTable};
 use crate::virtual_time::VirtualDuration;
 
 /// The form of the JSON.
@@ -30,30 +29,6 @@ pub struct PumaReport {
     seed: u64,
     benchmarks: BenchmarkOutcomes,
     pub(super) bursts: BTreeMap<BurstCount, BurstOutcome>,
-}
-
-/// A figure or a table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PumaTable {
-    /// Its name in the paper, and what it shows.
-    pub title: String,
-    /// The columns.
-    pub columns: Vec<String>,
-    /// The rows.
-    pub rows: Vec<PumaTableRow>,
-    /// What the paper says.
-    pub paper: &'static str,
-    /// Where the simulation departs from the paper, and why.
-    pub departures: &'static [&'static str],
-}
-
-/// A row of figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PumaTableRow {
-    /// What it is of: a setting or a benchmark, and a variant.
-    pub name: [String; 2],
-    /// A figure for each column, where there is one.
-    pub values: Vec<Option<f64>>,
 }
 
 impl PumaReport {
@@ -116,7 +91,7 @@ impl PumaReport {
     }
 
     /// All figures and tables.
-    pub fn tables(&self) -> Vec<PumaTable> {
+    pub fn tables(&self) -> Vec<FigureTable> {
         let figure_5 = PumaBenchmark::OF_FIGURE_5.into_iter().zip('a'..);
         let figure_5 = figure_5.map(|(benchmark, letter)| self.figure_5(benchmark, letter));
         self.figure_4()
@@ -127,21 +102,22 @@ impl PumaReport {
             .collect()
     }
 
-    fn figure_4(&self) -> [PumaTable; 2] {
+    fn figure_4(&self) -> [FigureTable; 2] {
         let per_read = |pages: u64, outcome: &BenchmarkOutcome| {
             pages as f64 / outcome.transactions.max(1) as f64
         };
         let gets = |outcome: &BenchmarkOutcome| per_read(outcome.far.fetched, outcome);
         let puts = |outcome: &BenchmarkOutcome| per_read(outcome.far.sent, outcome);
-        let table = |title: &str, departures, value: &dyn Fn(&BenchmarkOutcome) -> f64| PumaTable {
-            title: title.to_owned(),
-            columns: gigabytes(far_of(PumaBenchmark::RandomReads)),
-            rows: self.curves(PumaBenchmark::RandomReads, |run| {
-                Some(value(self.outcome(run)?))
-            }),
-            paper: paper::FIGURE_4,
-            departures,
-        };
+        let table =
+            |title: &str, departures, value: &dyn Fn(&BenchmarkOutcome) -> f64| FigureTable {
+                title: title.to_owned(),
+                columns: gigabytes(far_of(PumaBenchmark::RandomReads)),
+                rows: self.curves(PumaBenchmark::RandomReads, |run| {
+                    Some(value(self.outcome(run)?))
+                }),
+                paper: paper::FIGURE_4,
+                departures,
+            };
         [
             table(
                 "Figure 4a: pages fetched for each random read",
@@ -152,8 +128,8 @@ impl PumaReport {
         ]
     }
 
-    fn figure_5(&self, benchmark: PumaBenchmark, letter: char) -> PumaTable {
-        PumaTable {
+    fn figure_5(&self, benchmark: PumaBenchmark, letter: char) -> FigureTable {
+        FigureTable {
             title: format!("Figure 5{letter}: speed-up of {}", benchmark.words()),
             columns: gigabytes(far_of(benchmark)),
             rows: self.curves(benchmark, |run| self.speed_up(run)),
@@ -167,12 +143,12 @@ impl PumaReport {
         &self,
         benchmark: PumaBenchmark,
         value: impl Fn(&BenchmarkRun) -> Option<f64>,
-    ) -> Vec<PumaTableRow> {
+    ) -> Vec<FigureRow> {
         let rows = SETTINGS_OF_FIGURE_5.into_iter().flat_map(|setting| {
             let curves = CurveOfFigure5::of_benchmark(benchmark).iter();
             curves.map(move |curve| (setting, *curve))
         });
-        let row = |(setting, curve): (SettingName, CurveOfFigure5)| PumaTableRow {
+        let row = |(setting, curve): (SettingName, CurveOfFigure5)| FigureRow {
             name: [setting.words().to_owned(), curve.words().to_owned()],
             values: far_of(benchmark)
                 .iter()
@@ -182,21 +158,21 @@ impl PumaReport {
         rows.map(row).collect()
     }
 
-    fn figure_7(&self, setting: SettingName) -> PumaTable {
+    fn figure_7(&self, setting: SettingName) -> FigureTable {
         let rows = PumaBenchmark::OF_FIGURE_5
             .into_iter()
             .flat_map(|benchmark| {
                 let protections = Protection::ALL.into_iter();
                 protections.map(move |protection| (benchmark, protection))
             });
-        let row = |(benchmark, protection): (PumaBenchmark, Protection)| PumaTableRow {
+        let row = |(benchmark, protection): (PumaBenchmark, Protection)| FigureRow {
             name: [benchmark.words().to_owned(), protection.words().to_owned()],
             values: INJECTED
                 .iter()
                 .map(|injected| self.speed_up(&protection.run(benchmark, setting, *injected)))
                 .collect(),
         };
-        PumaTable {
+        FigureTable {
             title: format!(
                 "Figure 7: speed-up with latency injected; {}",
                 setting.words()
@@ -211,7 +187,7 @@ impl PumaReport {
         }
     }
 
-    fn table_1(&self) -> PumaTable {
+    fn table_1(&self) -> FigureTable {
         let [alone, with_puma] = paper::TPC_C_RESPONSE;
         let row = |bursts: BurstCount| {
             let of = self.bursts.get(&bursts).copied();
@@ -219,7 +195,7 @@ impl PumaReport {
                 of.map(|of| of.baseline_response / response(of).max(f64::MIN_POSITIVE))
             };
             let words = bursts.words().to_owned();
-            let here = PumaTableRow {
+            let here = FigureRow {
                 name: [words.clone(), "here".to_owned()],
                 values: vec![
                     of.map(|of| of.clone_secs / of.baseline_secs),
@@ -228,7 +204,7 @@ impl PumaReport {
                     gain(|of| of.response),
                 ],
             };
-            let there = PumaTableRow {
+            let there = FigureRow {
                 name: [words, "the paper".to_owned()],
                 values: vec![
                     Some(paper::clone_secs(bursts) / bursts.baseline_secs()),
@@ -245,7 +221,7 @@ impl PumaReport {
             "while it clones",
             "in all",
         ];
-        PumaTable {
+        FigureTable {
             title: "Table 1: a lender that clones repositories beside TPC-C".to_owned(),
             columns: columns.map(str::to_owned).to_vec(),
             rows: [BurstCount::One, BurstCount::Three]
@@ -257,12 +233,12 @@ impl PumaReport {
         }
     }
 
-    fn table_2(&self) -> PumaTable {
+    fn table_2(&self) -> FigureTable {
         let row = |benchmark: PumaBenchmark| {
             let baseline = far_of_table_2(benchmark, SettingName::Paper).baseline();
             let baseline = self.outcome(&baseline).map(|outcome| outcome.performance);
             let ssd = self.outcome(&ssd_of_table_2(benchmark));
-            let here = PumaTableRow {
+            let here = FigureRow {
                 name: [benchmark.words().to_owned(), "here".to_owned()],
                 values: vec![
                     self.speed_up(&far_of_table_2(benchmark, SettingName::Paper)),
@@ -271,14 +247,14 @@ impl PumaReport {
                     self.speed_up(&far_of_table_2(benchmark, SettingName::Quick)),
                 ],
             };
-            let there = paper::table_2(benchmark).map(|[baseline, far, ssd]| PumaTableRow {
+            let there = paper::table_2(benchmark).map(|[baseline, far, ssd]| FigureRow {
                 name: [benchmark.words().to_owned(), "the paper".to_owned()],
                 values: vec![Some(far / baseline), Some(ssd / baseline), None],
             });
             [Some(here), there].into_iter().flatten()
         };
         let columns = ["5 GB far", "SSD cache of 200 µs", "5 GB far in 25 µs"];
-        PumaTable {
+        FigureTable {
             title: "Table 2: speed-up by far memory and by an SSD".to_owned(),
             columns: columns.map(str::to_owned).to_vec(),
             rows: OF_TABLE_2.into_iter().flat_map(row).collect(),
@@ -293,17 +269,7 @@ impl PumaReport {
             "PUMA (SYSTOR 2015), seed {}. Memory and data are {} times smaller than the paper's.\n\n",
             self.seed, self.scale
         );
-        for table in self.tables() {
-            text.push_str(&format!("{}\n{}\n", table.title, drawn(&table)));
-            text.push_str(&format!("The paper: {}\n", table.paper));
-            for departure in table.departures {
-                text.push_str(&format!("Departure: {departure}\n"));
-            }
-            text.push('\n');
-        }
-        for line in self.acceptance() {
-            text.push_str(&format!("{line}\n"));
-        }
+        text.push_str(&figures::text(&self.tables(), &self.acceptance()));
         text
     }
 
@@ -330,28 +296,8 @@ impl PumaReport {
 
     /// What is expected of the figures, and whether they meet it.
     pub fn acceptance(&self) -> Vec<Acceptance> {
-        Acceptance::all(self)
+        acceptance::all(self)
     }
-}
-
-fn drawn(table: &PumaTable) -> Table {
-    let mut drawn = Table::new();
-    drawn
-        .load_style(presets::ASCII_MARKDOWN)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    let head = ["", ""]
-        .into_iter()
-        .chain(table.columns.iter().map(String::as_str));
-    drawn.set_header(head);
-    for row in &table.rows {
-        let names = row.name.iter().map(Cell::new);
-        let values = row.values.iter().map(|value| {
-            let text = value.map_or(String::new(), |value| format!("{value:.2}"));
-            Cell::new(text).set_alignment(CellAlignment::Right)
-        });
-        drawn.add_row(names.chain(values));
-    }
-    drawn
 }
 
 fn gigabytes(far: &[FarAmount]) -> Vec<String> {

@@ -10,4 +10,5 @@ pub(super) mod sharing;
 pub(super) mod smartmem;
 pub(super) mod synergy;
 
+mod figures;
 mod report;
