@@ -147,6 +147,8 @@ fn what_makes_no_sense_is_told_with_place_and_remedy() {
         (vec!["compare", "mixed", "--tier", "2"], "--tier"),
         (vec!["compare", "mixed", "--format", "lis"], "--format"),
         (vec!["smartmem", "--shrink", "often"], "active or never"),
+        (vec!["vmca", "--scenarios", "5"], "are 1, 2, 3 and 4"),
+        (vec!["vmca", "--scale", "3"], "must be 1, 2, 4,"),
         (vec!["disk", "--unwatched"], "--unwatched has no effect"),
         (
             vec!["sharing", "--traces", ".", "--closely"],
@@ -232,4 +234,19 @@ fn ways_of_caching_a_disk_are_compared_and_a_missing_trace_is_skipped() {
             .expect("a plot")
             .contains("drop-on-read")
     );
+}
+
+#[test]
+fn nodes_that_borrow_stand_beside_the_paper_and_a_seed_tells_their_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plot = folder.path().join("a.svg");
+    let plot_file = plot.to_str().expect("a plain name");
+    let arguments = ["vmca", "--scenarios", "2", "--seeds", "1", "--scale", "32"];
+    let said = json(&[&arguments[..], &["--plot", plot_file]].concat());
+    assert_eq!(said["tables"].as_array().map(Vec::len), Some(3));
+    assert_eq!(said["tables"][1]["columns"][1], "the paper's");
+    assert_eq!(said["tables"][1]["rows"][0]["values"][1], 50.84);
+    assert_eq!(said, json(&arguments));
+    let drawn = std::fs::read_to_string(plot).expect("a plot");
+    assert!(drawn.contains("Scenario 2: how much less time"));
 }

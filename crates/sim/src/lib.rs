@@ -28,4 +28,5 @@ pub mod sharing;
 mod stable_hash;
 pub mod traces;
 mod virtual_time;
+pub mod vmca;
 pub mod workload;

@@ -1,32 +1,32 @@
 //! Runs a scenario from its beginning to its end, one event after another.
+//!
+//! Others run a host piece by piece, and lend it memory between the pieces ([`SimulatedHost`]).
 
 use std::fmt;
 use std::io::{self, Read};
 
 use sublet_policy::Policy;
 use sublet_policy::catalogue::PolicyChoiceError;
-use sublet_types::{Bytes, Pages, PoolFlags, Snapshot, Target, TenantNameError, WindowEviction};
+use sublet_types::{Pages, Snapshot, Target, TenantNameError};
 
 use crate::judges::{CensusInterval, JudgePanel, JudgedTier};
 use crate::machine::disk_model::{DiskAddress, DiskCounts, DiskModel};
 use crate::machine::guest::{Guest, GuestBackends, GuestError};
 use crate::machine::processors::Processors;
 use crate::machine::shadowed_tier::ShadowedTier;
-use crate::machine::tier::Tier;
-use crate::machine::tier_map::{MapTier, NoTier};
-use crate::machine::tier_store::{StoreShape, StoreTenant, StoreTier, StoreTierError};
+use crate::machine::tier::{Tier, TierCounts};
+use crate::machine::tier_store::StoreTierError;
 use crate::outcome::{RunOutcome, TimedStretch, UsageSamples, VmOutcome};
-use crate::rng::SimRng;
-use crate::scenario::{
-    Scenario, StretchMark, TierEngine, TierSizing, VmInstance, VmStart, format_of,
-};
-use crate::traces::{HostSample, HostSeries, Trace, TraceError};
+use crate::scenario::{Scenario, StretchMark, VmInstance, VmStart};
+use crate::traces::{HostSeries, TraceError};
 use crate::virtual_time::{EventQueue, VirtualDuration, VirtualInstant};
 use crate::workload::{Workload, WorkloadStep};
 
 mod headroom;
+mod setup;
 
 use headroom::Headroom;
+pub(crate) use setup::{host_series, tier_of};
 
 /// Opens the files that a scenario names.
 pub type FileOpener<'a> = dyn FnMut(&str) -> io::Result<Box<dyn Read>> + 'a;
@@ -112,73 +112,32 @@ fn run_with(
     progress: &mut dyn FnMut(RunProgress),
 ) -> Result<RunOutcome, RunError> {
     let machines = scenario.machines();
-    let panel = match watch {
-        JudgeMode::Full | JudgeMode::Closely => {
-            JudgePanel::full(machines.len(), scenario.tier.shrink)
-        }
-        JudgeMode::Nobody => JudgePanel::none(),
-    };
-    let counted_after = match watch {
-        JudgeMode::Closely => CensusInterval::EACH,
-        JudgeMode::Full | JudgeMode::Nobody => CensusInterval::cheaply(machines.len()),
-    };
     let mut shadowed = ShadowedTier::of(tier);
-    let simulation = Simulation {
-        vms: running(scenario, &machines, files)?,
-        headroom: Headroom::of(&scenario.host, &host),
-        host,
-        policy: scenario.policy.choice()?.make(),
-        decides_at: VirtualInstant::START,
-        tier: JudgedTier::of(&mut shadowed, panel, counted_after),
-        disk: DiskModel::of(scenario.disk),
-        processors: Processors::of(scenario.host.processors),
-        spilled: 0,
-        agenda: EventQueue::default(),
-        samples: UsageSamples::default(),
-        events: 0,
-        now: VirtualInstant::START,
+    let parts = HostParts {
         scenario,
+        machines: &machines,
+        host,
+        tier: &mut shadowed,
     };
-    simulation.run(progress)
+    let mut host = SimulatedHost::of(parts, files, watch)?;
+    host.run_until(VirtualInstant::NEVER, progress)?;
+    Ok(host.outcome())
 }
 
-fn tier_of(scenario: &Scenario, host: &HostSeries) -> Result<Box<dyn Tier>, RunError> {
-    let machines = scenario.machines();
-    let total = Pages::of(host.free_at(VirtualInstant::START));
-    Ok(match scenario.tier.engine {
-        TierEngine::Store => Box::new(store_tier(scenario, &machines, host, total)?),
-        TierEngine::Tables => Box::new(MapTier::of(total, machines.len(), scenario.tier.shrink)),
-        TierEngine::None => Box::new(NoTier::of(machines.len())),
-    })
+/// What a simulated host is made of.
+pub(crate) struct HostParts<'a> {
+    /// What it runs.
+    pub(crate) scenario: &'a Scenario,
+    /// The scenario's virtual machines.
+    pub(crate) machines: &'a [VmInstance<'a>],
+    /// How much memory it has for its tier, over time.
+    pub(crate) host: HostSeries,
+    /// The tier.
+    pub(crate) tier: &'a mut dyn Tier,
 }
 
-fn store_tier(
-    scenario: &Scenario,
-    machines: &[VmInstance<'_>],
-    host: &HostSeries,
-    total: Pages,
-) -> Result<StoreTier, RunError> {
-    let tenant = |vm: &VmInstance<'_>| {
-        Ok(StoreTenant {
-            settings: vm.settings()?,
-            swap_pages: vm.shape.swap_pages,
-        })
-    };
-    let tenants: Result<Vec<StoreTenant>, TenantNameError> = machines.iter().map(tenant).collect();
-    let shape = StoreShape {
-        total,
-        most: Pages::of(host.most()),
-        eviction: scenario.tier.eviction,
-        shards: scenario.tier.shards.0,
-        shrinking: scenario.tier.shrink,
-        files: PoolFlags::default(),
-        windows: WindowEviction::default(),
-        seed: scenario.seed,
-    };
-    Ok(StoreTier::of(&shape, &tenants?)?)
-}
-
-struct Simulation<'a> {
+/// A host with its virtual machines, as far as it has run.
+pub(crate) struct SimulatedHost<'a> {
     scenario: &'a Scenario,
     vms: Vec<RunningVm<'a>>,
     host: HostSeries,
@@ -195,6 +154,11 @@ struct Simulation<'a> {
     samples: UsageSamples,
     events: u64,
     now: VirtualInstant,
+    /// What other hosts lend it.
+    borrowed: Pages,
+    /// What its policy would ask of other hosts, by the last decision.
+    wanted: Pages,
+    is_over: bool,
 }
 
 /// An event of the simulation.
@@ -238,82 +202,62 @@ impl fmt::Debug for RunningVm<'_> {
     }
 }
 
-fn running<'a>(
-    scenario: &Scenario,
-    machines: &'a [VmInstance<'a>],
-    files: &mut FileOpener<'_>,
-) -> Result<Vec<RunningVm<'a>>, RunError> {
-    let mut running = Vec::with_capacity(machines.len());
-    for (number, vm) in (0u64..).zip(machines) {
-        let mut refused = None;
-        let mut open = |spec: &crate::workload::spec::Trace| {
-            let format = format_of(spec).ok();
-            let bytes = files(&spec.file).unwrap_or_else(|cause| {
-                refused = Some((spec.file.clone(), cause));
-                Box::new(io::empty())
-            });
-            Trace::open(&spec.file, format, bytes)
-        };
-        let rng = SimRng::of_part(scenario.seed, number);
-        let threads = vm.spec.workload.build_threads(rng, &mut open);
-        if let Some((name, cause)) = refused {
-            return Err(RunError::File { name, cause });
-        }
-        running.push(RunningVm {
-            guest: Guest::of(vm.shape),
-            threads: threads?.into_iter().map(Some).collect(),
-            state: VmState::Waiting,
-            stretches: Vec::new(),
-            answered_at: VirtualInstant::START,
-            vm,
-        });
-    }
-    Ok(running)
-}
-
-/// How large the tier may be over time.
-fn host_series(scenario: &Scenario, files: &mut FileOpener<'_>) -> Result<HostSeries, RunError> {
-    let host = &scenario.host;
-    let mut series = match &host.follow {
-        None => HostSeries::of_changes(host.memory, &host.changes),
-        Some(follow) => {
-            let name = follow.file.clone();
-            let bytes = files(&name).map_err(|cause| RunError::File { name, cause })?;
-            let read = HostSeries::read(&follow.file, follow.format(), &follow.host, bytes)?;
-            read.condensed(follow.speed, follow.peak)
-        }
-    };
-    if host.store == TierSizing::Fixed {
-        let free = series.least() - headroom::reserve(host, &series);
-        let at = VirtualInstant::START;
-        series.samples = vec![HostSample { at, free }];
-    }
-    Ok(series)
-}
-
-impl HostSeries {
-    fn of_changes(memory: Bytes, changes: &[crate::scenario::MemoryChange]) -> HostSeries {
-        let first = HostSample {
-            at: VirtualInstant::START,
-            free: memory,
-        };
-        let changed = changes.iter().map(|change| HostSample {
-            at: VirtualInstant::START + change.at,
-            free: change.memory,
-        });
-        let mut samples: Vec<HostSample> = std::iter::once(first).chain(changed).collect();
-        samples.sort_by_key(|sample| sample.at);
-        HostSeries { samples }
-    }
-}
-
 const SECOND: VirtualDuration = VirtualDuration::secs(1);
 
 /// The region of the spill files on the disk.
 const SPILL_REGION: u64 = u64::MAX;
 
-impl Simulation<'_> {
-    fn run(mut self, progress: &mut dyn FnMut(RunProgress)) -> Result<RunOutcome, RunError> {
+impl<'a> SimulatedHost<'a> {
+    /// A host at its beginning.
+    ///
+    /// # Errors
+    ///
+    /// A file of its workloads cannot be opened, or its policy is unknown.
+    pub(crate) fn of(
+        parts: HostParts<'a>,
+        files: &mut FileOpener<'_>,
+        watch: JudgeMode,
+    ) -> Result<SimulatedHost<'a>, RunError> {
+        let HostParts {
+            scenario,
+            machines,
+            host,
+            tier,
+        } = parts;
+        let panel = match watch {
+            JudgeMode::Full | JudgeMode::Closely => {
+                JudgePanel::full(machines.len(), scenario.tier.shrink)
+            }
+            JudgeMode::Nobody => JudgePanel::none(),
+        };
+        let counted_after = match watch {
+            JudgeMode::Closely => CensusInterval::EACH,
+            JudgeMode::Full | JudgeMode::Nobody => CensusInterval::cheaply(machines.len()),
+        };
+        let mut simulated = SimulatedHost {
+            vms: setup::running(scenario, machines, files)?,
+            headroom: Headroom::of(&scenario.host, &host),
+            host,
+            policy: scenario.policy.choice()?.make(),
+            decides_at: VirtualInstant::START,
+            tier: JudgedTier::of(tier, panel, counted_after),
+            disk: DiskModel::of(scenario.disk),
+            processors: Processors::of(scenario.host.processors),
+            spilled: 0,
+            agenda: EventQueue::default(),
+            samples: UsageSamples::default(),
+            events: 0,
+            now: VirtualInstant::START,
+            borrowed: Pages(0),
+            wanted: Pages(0),
+            is_over: false,
+            scenario,
+        };
+        simulated.begin();
+        Ok(simulated)
+    }
+
+    fn begin(&mut self) {
         self.resize();
         self.poll_host();
         self.decide();
@@ -329,10 +273,26 @@ impl Simulation<'_> {
         }
         self.agenda
             .schedule(VirtualInstant::START + SECOND, SimulationEvent::Second);
+    }
+
+    /// Lets everything happen that is due before `until`. It calls `progress` once per virtual second.
+    ///
+    /// # Errors
+    ///
+    /// A trace cannot be read any farther, or a guest has no swap space left.
+    pub(crate) fn run_until(
+        &mut self,
+        until: VirtualInstant,
+        progress: &mut dyn FnMut(RunProgress),
+    ) -> Result<(), RunError> {
         let end = self.scenario.end();
-        while let Some((at, event)) = self.agenda.pop() {
+        while !self.is_over && self.agenda.next_at() < until {
+            let Some((at, event)) = self.agenda.pop() else {
+                break;
+            };
             self.now = at.min(end);
-            if at >= end || self.is_over() {
+            if at >= end || self.has_ended() {
+                self.is_over = true;
                 break;
             }
             match event {
@@ -342,11 +302,32 @@ impl Simulation<'_> {
                 SimulationEvent::Second => self.on_second(progress),
             }
         }
-        Ok(self.outcome())
+        Ok(())
+    }
+
+    /// Returns whether nothing more will happen.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The figures of its tier.
+    pub(crate) fn counts(&self) -> TierCounts {
+        self.tier.counts()
+    }
+
+    /// What its policy would ask of other hosts, by the last decision.
+    pub(crate) fn wanted(&self) -> Pages {
+        self.wanted
+    }
+
+    /// Sets what other hosts lend it from now on.
+    pub(crate) fn set_borrowed(&mut self, borrowed: Pages) {
+        self.borrowed = borrowed;
+        self.resize();
     }
 
     /// Returns whether all machines are done, or the scenario's mark is reached.
-    fn is_over(&self) -> bool {
+    fn has_ended(&self) -> bool {
         let nobody_runs = self.vms.iter().all(|vm| vm.state != VmState::Running);
         let is_stopped = self
             .scenario
@@ -515,7 +496,8 @@ impl Simulation<'_> {
     /// Makes the tier as large as the scenario says, unless a rule sizes it.
     fn resize(&mut self) {
         if self.headroom.is_none() {
-            self.resize_to(Pages::of(self.host.free_at(self.now)));
+            let own = Pages::of(self.host.free_at(self.now));
+            self.resize_to(Pages(own.0.saturating_add(self.borrowed.0)));
         }
     }
 
@@ -577,6 +559,8 @@ impl Simulation<'_> {
         let mut snapshot = self.tier.snapshot(self.now);
         self.grant(&mut snapshot);
         let decision = self.policy.decide(&snapshot);
+        let targets = decision.targets.tenants.iter();
+        self.wanted = targets.map(|target| target.wanted).sum();
         let pairs = snapshot.tenants.iter().zip(&decision.targets.tenants);
         for (
             before,
@@ -605,7 +589,8 @@ impl Simulation<'_> {
         }
     }
 
-    fn outcome(mut self) -> RunOutcome {
+    /// What came of it.
+    pub(crate) fn outcome(mut self) -> RunOutcome {
         let counts = self.tier.counts();
         self.samples.record(self.now, &counts);
         let vms = self.vms.into_iter().zip(counts.tenants);

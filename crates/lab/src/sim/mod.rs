@@ -20,6 +20,7 @@ mod smartmem;
 mod synergy;
 mod synthetic;
 mod traces;
+mod vmca;
 
 use crate::exit::Exit;
 use error::SimError;
@@ -54,6 +55,8 @@ enum SimCommand {
     Synergy,
     /// Run PUMA's figures 4, 5 and 7 and its tables 1 and 2: a guest whose evicted pages go to another host
     Puma(puma::Args),
+    /// Run vMCA's four scenarios: nodes that borrow of idle ones, with its policies and ours, beside what the paper found
+    Vmca(vmca::Args),
     /// Compare whom a leader advises to borrow of whom: 300 nodes with peaks, policy by policy
     Placement,
     /// Run nodes that lend to each other under faults, and let judges watch what becomes of pages and blocks
@@ -80,7 +83,8 @@ impl SimCommand {
             | SimCommand::Compare(_)
             | SimCommand::Smartmem(_)
             | SimCommand::Mortar
-            | SimCommand::Synergy => Vec::new(),
+            | SimCommand::Synergy
+            | SimCommand::Vmca(_) => Vec::new(),
         };
         let given = unheard.into_iter().find(|(is_given, _)| *is_given);
         given.map(|(_, flag)| flag)
@@ -103,6 +107,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         SimCommand::Mortar => mortar::run(how),
         SimCommand::Synergy => synergy::run(how),
         SimCommand::Puma(args) => puma::run(args, how),
+        SimCommand::Vmca(args) => vmca::run(args, how),
         SimCommand::Placement => placement::run(how),
         SimCommand::Cluster(args) => cluster::run(args, how),
         SimCommand::Results(args) => Ok(results::run(args)),

@@ -84,6 +84,10 @@ impl Tier for JudgedTier<'_> {
         outcome
     }
 
+    fn is_far(&self, page: TierPage) -> bool {
+        self.tier.is_far(page)
+    }
+
     fn flush_page(&mut self, page: TierPage, now: VirtualInstant) {
         self.tier.flush_page(page, now);
         self.observe(now, &TierEvent::FlushedPage(page));

@@ -5,6 +5,7 @@
 //! ```
 
 pub mod disk_model;
+pub(crate) mod far_tier;
 pub mod guest;
 pub mod lru_map;
 pub mod processors;

@@ -51,6 +51,10 @@ impl Tier for ShadowedTier<'_> {
         self.tier.get(page, now)
     }
 
+    fn is_far(&self, page: TierPage) -> bool {
+        self.tier.is_far(page)
+    }
+
     fn flush_page(&mut self, page: TierPage, now: VirtualInstant) {
         self.feed(page, PageAccess::Flush);
         self.tier.flush_page(page, now);

@@ -73,6 +73,11 @@ pub trait Tier {
     /// Looks for a page. A hit in a [`PoolKind::File`] pool removes it.
     fn get(&mut self, page: TierPage, now: VirtualInstant) -> TierGetOutcome;
 
+    /// Returns whether a page that is there lies in the memory of another host.
+    fn is_far(&self, _page: TierPage) -> bool {
+        false
+    }
+
     /// Forgets a page.
     fn flush_page(&mut self, page: TierPage, now: VirtualInstant);
 

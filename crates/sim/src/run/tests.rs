@@ -1,6 +1,9 @@
+use sublet_types::Bytes;
+
 use super::*;
 use crate::machine::tier::{PageStamp, PoolKind, TierGetOutcome, TierPage, TierPutOutcome};
-use crate::scenario::BuiltInScenario;
+use crate::machine::tier_map::MapTier;
+use crate::scenario::{BuiltInScenario, TierEngine};
 
 fn no_files(name: &str) -> io::Result<Box<dyn Read>> {
     Err(io::Error::new(io::ErrorKind::NotFound, name.to_owned()))

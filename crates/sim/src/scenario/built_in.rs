@@ -44,6 +44,10 @@ shipped!(
     "smartmem-usemem",
     "mortar",
     "synergy",
+    "vmca-1",
+    "vmca-2",
+    "vmca-3",
+    "vmca-4",
     "thousand",
     "mixed",
 );

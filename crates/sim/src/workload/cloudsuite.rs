@@ -36,6 +36,9 @@ pub struct ProgramRuns {
     /// Its memory, as a share of the paper's.
     #[serde(deserialize_with = "bounds::scale")]
     pub scale: f64,
+    /// Its computing time for each page, as a multiple of the paper's.
+    #[serde(deserialize_with = "bounds::scale")]
+    pub work: f64,
 }
 
 impl ProgramRuns {
@@ -57,6 +60,7 @@ impl Default for ProgramRuns {
             runs: 1,
             rest: VirtualDuration::secs(5),
             scale: 1.0,
+            work: 1.0,
         }
     }
 }

@@ -104,8 +104,12 @@ impl StagedProgram {
         } else {
             return None;
         };
-        self.works = Some(stage.work);
+        self.works = Some(self.slowed(stage.work));
         Some(step)
+    }
+
+    fn slowed(&self, work: VirtualDuration) -> VirtualDuration {
+        VirtualDuration((work.0 as f64 * self.running.work) as u64)
     }
 
     /// Ends a stage. The next one begins, or the program frees all it has.

@@ -3,6 +3,7 @@ use sublet_types::{Bytes, Pages, ShrinkMode};
 use super::*;
 use crate::judges::{CensusInterval, JudgePanel, JudgedTier};
 use crate::machine::disk_model::DiskSpeed;
+use crate::machine::far_tier::FarTier;
 use crate::machine::tier_map::{MapTier, NoTier};
 use crate::rng::SimRng;
 use crate::traces::PageOp;
@@ -13,6 +14,7 @@ const COSTS: GuestCosts = GuestCosts {
     put: VirtualDuration(100),
     get: VirtualDuration(1_000),
     refusal: VirtualDuration(10_000),
+    far: VirtualDuration(100_000),
 };
 
 fn guest(memory_pages: usize, read_ahead: u32) -> Guest {
@@ -104,6 +106,22 @@ fn swapped_pages_come_back_from_the_tier_with_their_window() {
     assert_eq!(bench.guest.counts.tier_hits, 8);
     assert_eq!(bench.touch(4, PageOp::Read), 1);
     assert_eq!(bench.disk.counts.reads, 0);
+}
+
+#[test]
+fn pages_at_another_host_take_longer_both_ways() {
+    let tier = FarTier::of(Box::new(map(16)), Pages(15));
+    let mut bench = GuestFixture::of(guest(16, 1), tier);
+    (0..31).for_each(|page| {
+        bench.touch(page, PageOp::Write);
+    });
+    assert_eq!(bench.guest.counts.far_accesses, 0);
+    assert_eq!(bench.touch(31, PageOp::Write), 1 + 10 + 100 + 100_000);
+    assert_eq!(bench.guest.counts.far_accesses, 1);
+    // Page 15 lies far. Page 16, which makes room for it, is refused: the tier is full.
+    let took = bench.touch(15, PageOp::Read);
+    assert_eq!(took, 1 + 10 + 1_000 + 100_000 + 10_000);
+    assert_eq!(bench.guest.counts.far_accesses, 2);
 }
 
 #[test]
