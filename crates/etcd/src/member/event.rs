@@ -33,7 +33,7 @@ pub enum MemberEvent {
         /// Its name.
         name: NodeName,
     },
-    /// Another node leads, or this one, or nobody.
+    /// Another node leads, or this one, or nobody. Nobody is also told while the store does not renew this node's lease.
     Leader(Option<ElectedLeader>),
     /// This node leads from now on.
     Elected {

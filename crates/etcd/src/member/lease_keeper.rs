@@ -53,6 +53,11 @@ impl LeaseKeeper {
         Some(held.lease)
     }
 
+    /// Returns whether the lease was not renewed in time, though the store has not called it ended.
+    pub(super) fn is_overdue(&self, now: Duration) -> bool {
+        self.held.is_some_and(|held| !held.clock.may_lead(now))
+    }
+
     pub(super) fn is_busy(&self) -> bool {
         self.sent.is_some()
     }

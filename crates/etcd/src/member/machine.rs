@@ -30,6 +30,8 @@ pub struct ClusterMember {
     view: PrefixView,
     election: Election,
     is_displaced: bool,
+    /// The store has not renewed the lease in time, so that what it said of the leader may be over.
+    is_cut_off: bool,
     random: SeededRandom,
     events: VecDeque<MemberEvent>,
 }
@@ -55,6 +57,7 @@ impl ClusterMember {
             view: PrefixView::default(),
             election: Election::new(settings.candidacy),
             is_displaced: false,
+            is_cut_off: false,
             random: SeededRandom::new(settings.seed),
             events: VecDeque::new(),
             settings,
@@ -396,6 +399,23 @@ impl ClusterMember {
                 LeadershipChange::Elected(term) => MemberEvent::Elected { term },
                 LeadershipChange::Deposed(term) => MemberEvent::Deposed { term },
             }));
+        self.judge_contact(now);
+    }
+
+    /// Tells that nobody leads while the store does not answer. A leader that cannot renew its lease has stopped, and the
+    /// store cannot say so.
+    fn judge_contact(&mut self, now: Duration) {
+        let is_cut_off = self.lease.is_overdue(now);
+        if std::mem::replace(&mut self.is_cut_off, is_cut_off) == is_cut_off {
+            return;
+        }
+        let leader = self.view.mirror.get(&self.keys.leader());
+        let event = match (is_cut_off, leader) {
+            (true, Some(_)) => Some(MemberEvent::Leader(None)),
+            (false, Some(entry)) => self.event_of(entry),
+            (_, None) => None,
+        };
+        self.events.extend(event);
     }
 }
 

@@ -205,14 +205,45 @@ fn a_leader_that_cannot_renew_stops_by_its_own_clock_before_its_lease_ends() {
         "nobody else can win yet"
     );
     assert!(waited >= Duration::from_secs(1), "one try may fail");
-    assert_eq!(pair.told(), ["deposed"]);
+    assert_eq!(pair.told(), ["deposed", "no leader"]);
     // The answer is late, and the lease lives: it leads on, for a time that counts from when the renewal was sent.
     let answer = pair.execute(request.expect("a renewal"));
     pair.member.apply(pair.now, answer);
-    assert_eq!(pair.told(), ["elected"]);
+    assert_eq!(pair.told(), ["elected", "leader a"]);
     let end = sent + TTL_DEFAULT / 3 * 2;
     assert!(pair.member.leads(end - Duration::from_nanos(1)).is_some());
     assert_eq!(pair.member.leads(end), None);
+}
+
+/// A leader that cannot renew its lease stops, and its followers still hear it as a host. So they must see by themselves
+/// that etcd is away.
+#[test]
+fn nobody_leads_for_a_follower_while_the_store_is_away() {
+    let mut pair = Pair::settled(Candidacy::Follower);
+    pair.etcd
+        .put("/sublet/prod/1/leader", br#"{"node":"b"}"#, None)
+        .expect("set");
+    pair.settle();
+    assert_eq!(pair.told(), ["leader b"]);
+    pair.pass(TTL_DEFAULT / 4);
+    let renewal = pair.member.next_request(pair.now).expect("a renewal");
+    let mut waited = Duration::ZERO;
+    let told = loop {
+        pair.pass(Duration::from_millis(10));
+        waited += Duration::from_millis(10);
+        match pair.told() {
+            told if told.is_empty() => assert!(waited < TTL_DEFAULT, "it is told in time"),
+            told => break told,
+        }
+    };
+    assert_eq!(told, ["no leader"]);
+    assert!(waited >= Duration::from_secs(1), "one try may fail");
+    pair.pass(Duration::from_millis(100));
+    assert!(pair.told().is_empty(), "it is told once");
+    let answer = pair.execute(renewal);
+    pair.member.apply(pair.now, answer);
+    pair.settle();
+    assert_eq!(pair.told(), ["leader b"]);
 }
 
 #[test]
