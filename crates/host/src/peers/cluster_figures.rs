@@ -8,7 +8,7 @@ use sublet_client::messages::{
 };
 use sublet_etcd::member::TTL_DEFAULT;
 use sublet_lend::control::{ViewAdvice, ViewAlarm, ViewNode, ViewState};
-use sublet_lend::leader::{self, ClusterNodeStatus, GivenAdvice, PairMismatch};
+use sublet_lend::leader::{self, ClusterNodeStatus, GivenAdvice, Ledger, PairMismatch};
 use sublet_lend::node::{LendingStatus, LinkState, PeerStatus, ToldView};
 use sublet_policy::placement::PlacementChoice;
 use sublet_tls::peer::NodeIdentity;
@@ -29,13 +29,15 @@ pub(crate) fn cluster_status(
     let following = status.following.as_ref();
     let leader = following.and_then(|it| it.leader.clone());
     let phase = lend_phase(status.phase);
+    let led = lending.tables().with_ledger(Ledger::term);
+    let followed = following.map(|it| it.term);
     ClusterStatus {
         version: VERSION,
         leads_here: leader.as_ref() == Some(&node),
         how: lending.cluster().mode(),
         leave_lasts: (!lending.is_present()).then_some(leave_lasts),
         phase,
-        term: following.map_or(0, |it| it.term.0),
+        term: led.or(followed).map_or(0, |term| term.0),
         leader_silent_millis: following.and_then(|it| it.silent_for).map(millis),
         advice_followed: following.map_or(0, |it| it.followed),
         advice_ignored: following.map_or(0, |it| it.ignored),
