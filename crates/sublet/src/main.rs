@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod admin_options;
+mod cluster;
 mod config;
 mod disk;
 mod doctor;
@@ -18,6 +19,7 @@ mod keeper;
 mod lend;
 mod memcached;
 mod moved_commands;
+mod notice_period;
 mod policy;
 mod release;
 mod saves;
@@ -26,6 +28,7 @@ mod signals;
 mod status;
 mod tenants;
 mod timestamp;
+mod watch;
 mod what_if;
 
 use std::process::ExitCode;
@@ -61,6 +64,8 @@ enum SubletCommand {
     Policy(policy::Args),
     /// Show and drain what hosts lend each other, and make the certificates by which they know each other
     Lend(lend::Args),
+    /// Show who leads the cluster, who takes part and who should borrow of whom, and leave or join it
+    Cluster(cluster::Args),
     /// Show events, and follow new ones
     Events(events::Args),
     /// Give memory back to the host by hand
@@ -96,6 +101,7 @@ fn main() -> ExitCode {
         SubletCommand::Disk(args) => disk::run(&args),
         SubletCommand::Policy(args) => policy::run(&args),
         SubletCommand::Lend(args) => lend::run(&args),
+        SubletCommand::Cluster(args) => cluster::run(&args),
         SubletCommand::Events(args) => events::run(&args),
         SubletCommand::Release(args) => release::run(&args),
         SubletCommand::Memcached(args) => return memcached::run(args),

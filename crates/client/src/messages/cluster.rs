@@ -32,7 +32,7 @@ pub struct ClusterStatus {
     pub leader_silent_millis: Option<u64>,
     /// Pieces of advice that the node followed since its start.
     pub advice_followed: u64,
-    /// Pieces of advice that it did not follow: of an older term, or when it wanted nothing any more.
+    /// Messages that only a leader sends and that did not count: they were of others, or of an earlier term.
     pub advice_ignored: u64,
     /// How the node stands with etcd. Null if it uses none.
     pub etcd: Option<EtcdStatus>,

@@ -1,8 +1,9 @@
 //! Checks of lending between hosts, by what the daemon says of it.
 
-use sublet_client::messages::{LendStatus, PeerLink};
+use sublet_client::messages::{ClusterMode, ClusterStatus, LendStatus, PeerLink};
 use sublet_types::Bytes;
 
+use super::cluster::examine_cluster;
 use super::finding::Finding;
 
 /// A certificate that ends sooner is to be renewed.
@@ -13,14 +14,18 @@ const DAY_SECS: i64 = 86_400;
 /// The ciphers that are quick because the CPU has instructions for AES.
 const WITH_AES: [&str; 2] = ["AEGIS-128X2", "AES-128-GCM"];
 
-/// Every check of a host that has peers.
-pub(super) fn examine_lending(status: &LendStatus) -> Vec<Finding> {
-    vec![
-        certificates(status),
-        peers(status),
-        cipher(status),
-        purpose(status),
-    ]
+/// Every check of a host that has peers. Connections are counted only where each node has one with each.
+pub(super) fn examine_lending(
+    status: &LendStatus,
+    cluster: Option<&ClusterStatus>,
+) -> Vec<Finding> {
+    let mut findings = vec![certificates(status)];
+    match cluster.filter(|cluster| cluster.how != ClusterMode::Mesh) {
+        Some(cluster) => findings.extend(examine_cluster(cluster)),
+        None => findings.push(peers(status)),
+    }
+    findings.extend([cipher(status), purpose(status)]);
+    findings
 }
 
 fn certificates(status: &LendStatus) -> Finding {
@@ -97,10 +102,11 @@ fn purpose(status: &LendStatus) -> Finding {
 mod tests {
     use super::super::finding::Severity;
     use super::*;
+    use crate::cluster::status::tests::sample as cluster_of_etcd;
     use crate::lend::peer_tables::tests::sample;
 
     fn not_well(status: &LendStatus) -> Vec<(&'static str, Severity)> {
-        let all = examine_lending(status).into_iter();
+        let all = examine_lending(status, None).into_iter();
         all.filter(|finding| finding.verdict != Severity::Ok)
             .inspect(|finding| assert!(!finding.why.is_empty() && !finding.remedy.is_empty()))
             .map(|finding| (finding.check, finding.verdict))
@@ -110,6 +116,16 @@ mod tests {
     #[test]
     fn a_host_that_lends_is_left_in_peace() {
         assert_eq!(not_well(&sample()), []);
+    }
+
+    #[test]
+    fn with_a_leader_the_cluster_is_looked_at_and_not_each_connection() {
+        let mut status = sample();
+        status.peers.clear();
+        let all = examine_lending(&status, Some(&cluster_of_etcd()));
+        let checks: Vec<&str> = all.iter().map(|finding| finding.check).collect();
+        assert!(checks.contains(&"cluster: leader"), "{checks:?}");
+        assert!(!checks.contains(&"lending: peers"), "{checks:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `sublet doctor`: it says what on this host would make Sublet slow or unsafe, and what to type against it.
 
+mod cluster;
 mod finding;
 mod guest_programs;
 mod lending;
@@ -49,7 +50,10 @@ pub(crate) fn run(args: &Args) -> Exit {
     let mut findings = examine(&HostFacts::this());
     // A host without a daemon, or without peers, has no lending to look at.
     let lending = admin.status().ok().and_then(|status| status.lending);
-    findings.extend(lending.iter().flat_map(lending::examine_lending));
+    if let Some(lending) = &lending {
+        let cluster = admin.cluster().ok();
+        findings.extend(lending::examine_lending(lending, cluster.as_ref()));
+    }
     let mut out = io::stdout().lock();
     let written = if args.json {
         let report = serde_json::json!({"version": 1, "checks": findings});

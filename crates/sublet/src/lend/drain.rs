@@ -1,8 +1,6 @@
 //! `sublet lend drain`: stops lending, and waits until nothing is lent any more.
 
-use std::fmt;
 use std::io::{self, Write};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,6 +15,7 @@ use sublet_types::Bytes;
 use crate::admin_options::AdminOptions;
 use crate::exit::{Exit, print_error};
 use crate::grants::TemporaryFlag;
+use crate::notice_period::NoticePeriod;
 
 /// How often to ask how much is still lent.
 const ASK_EVERY: Duration = Duration::from_millis(200);
@@ -26,42 +25,11 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 pub(super) struct DrainArgs {
     /// Let borrowers give their pages up for so long, such as 30s, 5m or 1h; what is not back then is taken
     #[arg(long, value_name = "TIME", default_value = "30s")]
-    within: DrainNotice,
+    within: NoticePeriod,
     #[command(flatten)]
     lifetime: TemporaryFlag,
     #[command(flatten)]
     daemon: AdminOptions,
-}
-
-/// How long borrowers may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct DrainNotice(Duration);
-
-/// A text that is no such time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write a time such as 0s, 30s, 5m or 1h, an hour at most")]
-struct NotANotice;
-
-impl FromStr for DrainNotice {
-    type Err = NotANotice;
-
-    fn from_str(text: &str) -> Result<DrainNotice, NotANotice> {
-        let units = [('h', 3600), ('m', 60), ('s', 1)];
-        let in_unit = |(unit, secs)| Some((text.strip_suffix(unit)?, secs));
-        let (digits, unit) = units.into_iter().find_map(in_unit).unwrap_or((text, 1));
-        let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-        let number: u64 = digits.parse().map_err(|_| NotANotice)?;
-        match number.saturating_mul(unit) {
-            secs @ 0..=3600 if is_number => Ok(DrainNotice(Duration::from_secs(secs))),
-            _ => Err(NotANotice),
-        }
-    }
-}
-
-impl fmt::Display for DrainNotice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}s", self.0.as_secs())
-    }
 }
 
 /// How the wait for the end of a drain ended.
@@ -89,7 +57,7 @@ impl DrainArgs {
             Err(exit) => return exit,
         };
         let drain = DrainLending {
-            within_millis: self.within.0.as_millis() as u64,
+            within_millis: self.within.millis(),
             lasts: self.lifetime.lasts(),
         };
         let status = match admin.drain_lending(&drain) {
@@ -157,32 +125,6 @@ fn end_of(status: &LendStatus) -> Option<DrainEnd> {
 mod tests {
     use super::super::peer_tables::tests::sample;
     use super::*;
-
-    #[test]
-    fn a_notice_reads_as_people_write_it() {
-        for (text, secs) in [
-            ("0s", 0),
-            ("30", 30),
-            ("90s", 90),
-            ("60m", 3600),
-            ("1h", 3600),
-        ] {
-            let notice = Ok(DrainNotice(Duration::from_secs(secs)));
-            assert_eq!(text.parse(), notice, "{text}");
-        }
-        for wrong in [
-            "",
-            "s",
-            "-1s",
-            "+1",
-            "61m",
-            "3601",
-            "2h",
-            "99999999999999999999m",
-        ] {
-            assert_eq!(wrong.parse::<DrainNotice>(), Err(NotANotice), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_drain_ends_when_nothing_is_lent_or_somebody_ends_it() {

@@ -1,16 +1,12 @@
 //! `sublet lend status`: how much is lent to whom and borrowed of whom, and how each peer is.
 
-use std::io::{self, IsTerminal, Write};
-use std::thread;
-use std::time::Duration;
-
 use sublet_client::messages::{ChangeLifetime, LendPhase, LendStatus};
 use sublet_types::Bytes;
 
 use super::peer_tables;
-use crate::admin_options::AdminOptions;
 use crate::exit::Exit;
-use crate::formatting::{duration, json};
+use crate::formatting::duration;
+use crate::watch::WatchOptions;
 
 /// A certificate is shown from so many seconds before its end on.
 const ENDING_SECS: i64 = 30 * 86_400;
@@ -18,46 +14,14 @@ const ENDING_SECS: i64 = 30 * 86_400;
 /// How to show it.
 #[derive(clap::Args)]
 pub(super) struct StatusArgs {
-    /// Print JSON, for programs
-    #[arg(long)]
-    json: bool,
-    /// Show it again every SECONDS
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          value_parser = clap::value_parser!(u32).range(1..=3600))]
-    watch: Option<u32>,
     #[command(flatten)]
-    daemon: AdminOptions,
+    watch: WatchOptions,
 }
 
 impl StatusArgs {
     /// Shows it, once or again and again.
     pub(super) fn run(&self) -> Exit {
-        let admin = match self.daemon.admin() {
-            Ok(admin) => admin,
-            Err(exit) => return exit,
-        };
-        loop {
-            let status = match admin.lending() {
-                Ok(status) => status,
-                Err(error) => return Exit::call_failed(&error),
-            };
-            let written = io::stdout().write_all(self.text(&status).as_bytes());
-            match (written, self.watch) {
-                (Ok(()), Some(secs)) => thread::sleep(Duration::from_secs(secs.into())),
-                (written, _) => return Exit::written(written),
-            }
-        }
-    }
-
-    fn text(&self, status: &LendStatus) -> String {
-        if self.json {
-            return json(status);
-        }
-        let home = match self.watch {
-            Some(_) if io::stdout().is_terminal() => "\x1b[H\x1b[J",
-            _ => "",
-        };
-        format!("{home}{}", page(status))
+        self.watch.show(|admin| admin.lending(), page)
     }
 }
 
