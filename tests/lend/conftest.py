@@ -1,81 +1,24 @@
-import os
-
 import pytest
 
 import kernel
 import programs
-import served
 from fixtures import boot, folder, limited, pytest_runtest_makereport
-from network import Network, remove_left_behind
-from nodes import PORT, Authority, Node, NodeSetting
+from host_fixtures import authority, begin_session, long, network, nodes, proxies
+from nodes import PORT, NodeSetting
 from programs import Missing
-from proxy import Proxy
 
 # What pytest finds here by its name.
-__all__ = ["boot", "folder", "limited", "pytest_runtest_makereport"]
+__all__ = ["authority", "boot", "folder", "limited", "long", "network", "nodes", "proxies", "pytest_runtest_makereport"]
 
 
 def pytest_sessionstart(session):
-    if not (served.PROGRAM and os.access(served.PROGRAM, os.X_OK)):
-        pytest.exit("set NODE_PROGRAM to a sublet binary", returncode=2)
-    remove_left_behind()
+    begin_session()
     try:
         with programs.alone():
             kernel.initramfs()
     except Missing:
         # The tests that need it say so.
         pass
-
-
-@pytest.fixture
-def long():
-    """Whether this is the long form, which `cargo xtask soak` runs."""
-    return bool(os.environ.get("LEND_LONG"))
-
-
-@pytest.fixture
-def network(limited):
-    """A switch and hosts on it. It is removed after the daemons and before the cgroups."""
-    made = Network()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def authority(folder):
-    """The authority of the cluster."""
-    return Authority(f"{folder}/authority")
-
-
-@pytest.fixture
-def proxies(network):
-    """Proxies, which end with the test."""
-    made = []
-
-    def start(host):
-        made.append(Proxy(host))
-        return made[-1]
-
-    yield start
-    for each in made:
-        each.close()
-
-
-@pytest.fixture
-def nodes(folder, network, authority, proxies):
-    """Starts daemons: nodes(HOST, NodeSetting). Their hosts' names are theirs. They end with the test."""
-    started = []
-
-    def start(host, setting):
-        authority.issue(host.name)
-        started.append(Node(folder, host, authority, setting))
-        return started[-1]
-
-    yield start
-    for node in started:
-        node.lose_power()
-        if "panicked" in node.log():
-            pytest.fail(f"{node.name} panicked:\n{node.log()[-3000:]}")
 
 
 @pytest.fixture

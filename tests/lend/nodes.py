@@ -74,7 +74,8 @@ def openssl(*words):
 
 @dataclasses.dataclass
 class NodeSetting:
-    """What a node of a test is like: names and addresses of its members, and amounts in MiB."""
+    """What a node of a test is like: names and addresses of its members (none if etcd knows them), and amounts in
+    MiB."""
 
     members: dict
     ceiling: int
@@ -94,13 +95,13 @@ class Node(Sublet):
         home = pathlib.Path(folder) / host.name
         home.mkdir()
         certificate, key = authority.paths(host.name)
-        members = [f'"{name}=tcp:{address}"' for name, address in setting.members.items()]
+        named = ", ".join(f'"{name}=tcp:{address}"' for name, address in setting.members.items())
         tables = [
             "[peers]",
             f'node = "{host.name}"',
             f'cluster = "{authority.cluster}"',
             f'listen = "tcp:{setting.listen or host.address}:{PORT}"',
-            f"members = [{', '.join(members)}]",
+            *([f"members = [{named}]"] if named else []),
             f'ca = "{authority.folder}/ca.crt"',
             f'certificate = "{certificate}"',
             f'key = "{key}"',

@@ -117,7 +117,7 @@ fn steps(against: Option<&Path>) -> Vec<CheckStep> {
         fuzz(),
     ];
     steps.extend(clients(against));
-    steps.extend([conformance(against), vm(), lend()]);
+    steps.extend([conformance(against), vm(), lend(), cluster()]);
     steps
 }
 
@@ -291,7 +291,7 @@ fn conformance(against: Option<&Path>) -> CheckStep {
 fn packaging() -> CheckStep {
     let line = CommandLine::new(root().join("tests/packaging/run"));
     CheckStep {
-        needs: &["pkg-config", "readelf", "strip"],
+        needs: &["pkg-config", "python3", "readelf", "strip"],
         ..step("packaging", 40, vec![suite(line, None)])
     }
 }
@@ -369,6 +369,25 @@ pub(crate) fn lenders(program: &Path, profile: &str) -> [CommandLine; 2] {
         .env("NODE_PROGRAM", program)
         .env("SUBLET_LIBRARY", folder.join("libsublet_client.so"));
     [library, tests]
+}
+
+/// The programs that are needed for clusters in network namespaces.
+pub(crate) const CLUSTER_NEEDS: &[&str] =
+    &["ip", "nsenter", "openssl", "etcd", "etcdctl", "python3"];
+
+/// Clusters of daemons, with a named leader and with etcd.
+fn cluster() -> CheckStep {
+    CheckStep {
+        needs: CLUSTER_NEEDS,
+        ..step("cluster", 180, vec![clusters(&built("sublet"))])
+    }
+}
+
+/// The suite of clusters, with the `sublet` binary. Three tests run at once, because most of them wait.
+pub(crate) fn clusters(program: &Path) -> CommandLine {
+    CommandLine::new(root().join("tests/cluster/run"))
+        .args(["-n", "3"])
+        .env("NODE_PROGRAM", program)
 }
 
 /// Seconds per fuzz target: enough to find what a change breaks at once. `cargo xtask soak` gives each half an hour.

@@ -104,7 +104,8 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
         guests("cuts", CUT_NEEDS, "fsynced", build.clone()),
         far(),
         guests("vm", ci::VM_NEEDS, "not fsynced", build.clone()),
-        lenders(build),
+        lenders(build.clone()),
+        clusters(build),
         step("deb", deb()),
     ]
 }
@@ -174,6 +175,21 @@ fn lenders(build: CommandLine) -> CheckStep {
         seconds_quiet: LEND_SECONDS_QUIET,
         lane: StepLane::Building,
         lines: vec![build, library, tests.env("LEND_LONG", "1")],
+    }
+}
+
+/// Seconds that the long forms of clusters take on a quiet machine: ten minutes of faults, and the rest.
+const CLUSTER_SECONDS_QUIET: u64 = 1200;
+
+/// Clusters of daemons: the long forms.
+fn clusters(build: CommandLine) -> CheckStep {
+    let tests = ci::clusters(&root().join("target/release/sublet"));
+    CheckStep {
+        name: "cluster",
+        needs: ci::CLUSTER_NEEDS,
+        seconds_quiet: CLUSTER_SECONDS_QUIET,
+        lane: StepLane::Building,
+        lines: vec![build, tests.env("LEND_LONG", "1")],
     }
 }
 

@@ -1,0 +1,39 @@
+import pytest
+
+from cluster import Cluster
+from etcd import Etcd
+from fixtures import folder, limited, pytest_runtest_makereport
+from host_fixtures import authority, begin_session, long, network, nodes, proxies
+
+# What pytest finds here by its name.
+__all__ = ["authority", "folder", "limited", "long", "network", "nodes", "proxies", "pytest_runtest_makereport"]
+
+
+def pytest_sessionstart(session):
+    begin_session()
+
+
+@pytest.fixture
+def etcd(network, folder):
+    """Starts an etcd: etcd(), etcd(members=3), etcd(secured=True). See `Etcd`. It ends with the test."""
+    made = []
+
+    def start(**how):
+        made.append(Etcd(network, folder, **how))
+        return made[-1].start()
+
+    yield start
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def named(network, nodes):
+    """Starts a cluster whose configs name all members and the leader: named("abc", leader="c")."""
+    return lambda names, leader, **how: Cluster.named(network, nodes, names, leader, **how)
+
+
+@pytest.fixture
+def elected(network, nodes):
+    """Starts a cluster that knows its members by etcd: elected("abc", etcd)."""
+    return lambda names, etcd, **how: Cluster.elected(network, nodes, names, etcd, **how)
