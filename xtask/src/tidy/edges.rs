@@ -27,6 +27,7 @@ pub(super) const EDGES: [(&str, &[&str]); 14] = [
             "store",
             "policy",
             "lend",
+            "etcd",
             "pace",
             "client",
             "frontends",

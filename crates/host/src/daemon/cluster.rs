@@ -87,7 +87,7 @@ impl Daemon {
         let lending = self.peers()?;
         let turn = self.live.lock()?;
         self.keep_presence(&turn, PresenceChange::Join, join.lasts)?;
-        lending.join(self.drains_by_owner())?;
+        lending.join(self.kept_draining())?;
         let joined = PostedEvent::new(EventId::ClusterJoined, join.lasts.into());
         self.events.post(joined.by(by));
         drop(turn);

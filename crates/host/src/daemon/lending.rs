@@ -33,7 +33,7 @@ impl Daemon {
 
     /// How long a drain holds that is in force now.
     fn drain_lasts(&self) -> ChangeLifetime {
-        match self.drains_by_owner() {
+        match self.kept_draining().is_drain() {
             true => ChangeLifetime::Always,
             false => ChangeLifetime::UntilRestart,
         }
@@ -165,10 +165,13 @@ impl Daemon {
         }
     }
 
-    /// Returns whether the host lends nothing because its owner says so.
-    pub(super) fn drains_by_owner(&self) -> bool {
-        let kept = self.live.current().drain().map(DrainChange::is_drain);
-        kept.unwrap_or(self.written.lend.drain)
+    /// Whether the host lends, as its owner said for good.
+    pub(super) fn kept_draining(&self) -> DrainChange {
+        let written = match self.written.lend.drain {
+            true => DrainChange::Drain,
+            false => DrainChange::Resume,
+        };
+        self.live.current().drain().unwrap_or(written)
     }
 
     pub(super) fn peers(&self) -> Result<&Lending, RequestError> {

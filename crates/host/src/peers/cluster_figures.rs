@@ -1,6 +1,6 @@
 //! How this host stands in its cluster, as programs outside get it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sublet_client::messages::{
     ChangeLifetime, ClusterAdvice, ClusterMode, ClusterNode, ClusterNodeState, ClusterPlan,
@@ -16,6 +16,9 @@ use sublet_types::{BLOCK_BYTES, Bytes, NodeName};
 
 use super::lending::Lending;
 use super::lending_figures::{FiguresTime, lend_phase};
+
+/// etcd counts as failing for so long after a call failed.
+const FAILING_FOR: Duration = Duration::from_secs(10);
 
 /// How this host stands in its cluster. `leave_lasts` is how long a leave would hold.
 pub(crate) fn cluster_status(
@@ -96,7 +99,9 @@ fn why_no_plan(lending: &Lending) -> String {
 fn etcd_status(lending: &Lending) -> Option<EtcdStatus> {
     let etcd = lending.cluster().config().etcd.as_ref()?;
     let status = lending.cluster().status().unwrap_or_default();
-    let failure = status.last_failure.map(|(why, _)| why);
+    // Calls that go on failing fail anew each few seconds.
+    let recent = |(_, at): &(String, Instant)| at.elapsed() < FAILING_FOR;
+    let failure = status.last_failure.filter(recent).map(|(why, _)| why);
     Some(EtcdStatus {
         endpoints: etcd.endpoints.iter().map(ToString::to_string).collect(),
         state: match status.is_registered && failure.is_none() {

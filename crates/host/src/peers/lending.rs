@@ -35,7 +35,7 @@ use super::page_server::{
     ServingRate,
 };
 use super::topology::topology;
-use crate::config::{BorrowConfig, Config, LendConfig, PeersConfig};
+use crate::config::{BorrowConfig, Config, DrainChange, LendConfig, PeersConfig};
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 128;
@@ -147,21 +147,7 @@ impl Lending {
             return Ok(None);
         };
         let cipher = select_cipher(&config.borrow, backend)?;
-        let settings = ControlPlaneSettings {
-            tls: tls.clone(),
-            members: members(&config.peers, &config.lend),
-            addresses: parts.listeners.addresses(),
-            limits: config.lend.limits(),
-            borrow_max: config.borrow.blocks_max(),
-            // Nothing is lent yet, so nobody needs notice.
-            drain: config.lend.drain.then_some(Duration::ZERO),
-            presence: match config.peers.join {
-                true => Presence::Here,
-                false => Presence::Away,
-            },
-            topology: topology(&config.peers, draw_seed()?),
-            cipher: cipher.cipher,
-        };
+        let settings = control_settings(config, tls, parts.listeners.addresses(), cipher)?;
         let now = Duration::from_nanos(backend.clock.moment().0);
         let tables = PeerTables::new(&settings, parts.far.clone(), now)?;
         let server = PageServer::start(
@@ -193,15 +179,7 @@ impl Lending {
                 borrowing: Box::new(|tenant| tenant.borrowing),
             },
         )?;
-        let cluster = Cluster::new(ClusterParts {
-            peers: config.peers.clone(),
-            lend: config.lend.clone(),
-            identity: tls.identity.clone(),
-            fingerprint: Mutex::new(control.credentials().fingerprint()),
-            incarnation: control.tables().incarnation(),
-            control: control.teller().clone(),
-            observer: parts.cluster_observer,
-        });
+        let cluster = cluster(config, tls, &control, parts.cluster_observer);
         if config.peers.join {
             cluster.register()?;
         }
@@ -340,12 +318,12 @@ impl Lending {
         }
     }
 
-    /// Takes part in the cluster again. `drain` says that it lends nothing all the same.
+    /// Takes part in the cluster again, and lends or drains as its owner said.
     ///
     /// # Errors
     ///
     /// A file for etcd is wrong, or the kernel refuses.
-    pub fn join(&self, drain: bool) -> Result<(), MembershipError> {
+    pub fn join(&self, lending: DrainChange) -> Result<(), MembershipError> {
         if self.is_present() {
             return Ok(());
         }
@@ -353,7 +331,7 @@ impl Lending {
         self.tell(LendingInput::Join);
         // What was told of a leave before.
         while self.has_parted.lock().try_recv().is_ok() {}
-        if drain {
+        if lending.is_drain() {
             let within = Duration::ZERO;
             self.tell(LendingInput::Drain { within });
         }
@@ -399,6 +377,48 @@ impl ServePageConnections for ServedByPageServer {
     fn end_session(&mut self, session: SessionId) {
         self.0.end_session(session);
     }
+}
+
+/// What the control plane is told.
+fn control_settings(
+    config: &Config,
+    tls: &PeerTlsSettings,
+    addresses: Addresses,
+    cipher: CipherSelection,
+) -> Result<ControlPlaneSettings, ControlPlaneError> {
+    Ok(ControlPlaneSettings {
+        tls: tls.clone(),
+        members: members(&config.peers, &config.lend),
+        addresses,
+        limits: config.lend.limits(),
+        borrow_max: config.borrow.blocks_max(),
+        // Nothing is lent yet, so nobody needs notice.
+        drain: config.lend.drain.then_some(Duration::ZERO),
+        presence: match config.peers.join {
+            true => Presence::Here,
+            false => Presence::Away,
+        },
+        topology: topology(&config.peers, draw_seed()?),
+        cipher: cipher.cipher,
+    })
+}
+
+/// The host's place in its cluster, which is not taken yet.
+fn cluster(
+    config: &Config,
+    tls: &PeerTlsSettings,
+    control: &ControlPlane,
+    observer: ClusterObserver,
+) -> Cluster {
+    Cluster::new(ClusterParts {
+        peers: config.peers.clone(),
+        lend: config.lend.clone(),
+        identity: tls.identity.clone(),
+        fingerprint: Mutex::new(control.credentials().fingerprint()),
+        incarnation: control.tables().incarnation(),
+        control: control.teller().clone(),
+        observer,
+    })
 }
 
 /// A random number of this run, from which others are drawn.

@@ -5,41 +5,16 @@ use std::time::Duration;
 use super::link::Membership;
 use super::machine::LendingNode;
 use super::settings::MEMBERS_MAX;
+use super::told_view::ToldView;
 use crate::control::{
     BlockCount, ControlMessage, ListUpTo, ShortText, VIEW_ADVICE_MAX, VIEW_NODES_MAX, ViewAdvice,
     ViewAlarm, ViewNode, ViewPart, ViewQuery, ViewState,
 };
-use crate::ids::{NodeName, PeerId, Term};
+use crate::ids::{NodeName, PeerId};
 use crate::leader::{ClusterNodeState, ClusterNodeStatus, ClusterStatus, Ledger};
 
 /// A question is asked anew if its answer is not whole after this time.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
-/// How the leader saw the cluster when it was asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToldView {
-    /// When the first part came.
-    pub at: Duration,
-    /// The leader's term.
-    pub term: Term,
-    /// The nodes by name.
-    pub nodes: Vec<ViewNode>,
-    /// The latest advice, the oldest first.
-    pub advice: Vec<ViewAdvice>,
-    /// Pairs whose counts differ.
-    pub alarms: Vec<ViewAlarm>,
-    /// The placement policy and its knobs.
-    pub placement: String,
-}
-
-/// The answers to this node's questions.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ViewAnswers {
-    /// The question that is not answered in full yet: since when, and what came.
-    asked: Option<(Duration, ToldView)>,
-    /// The last answer that is whole.
-    told: Option<ToldView>,
-}
 
 impl LendingNode {
     /// The leader's last answer to [`super::LendingInput::AskView`].

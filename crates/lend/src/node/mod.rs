@@ -40,10 +40,10 @@ mod recalls;
 mod roles;
 mod settings;
 mod status;
+mod told_view;
 
 pub use action::{FreeReason, LendingAction, SENDS_QUEUED_MAX};
 pub use chosen_returns::ChosenReturns;
-pub use cluster_view::ToldView;
 pub use counters::PeerCounters;
 pub use event::{
     BorrowEnd, LendingChange, LendingEvent, LinkLoss, LoanEnd, RecallReason, ReturnReason,
@@ -60,3 +60,4 @@ pub use settings::{
     OnDemandSettings, PEERS_MAX, Presence, Topology,
 };
 pub use status::{FollowingStatus, LendingPhase, LendingStatus, PeerStatus};
+pub use told_view::ToldView;

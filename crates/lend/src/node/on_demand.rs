@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use sublet_policy::placement::DrawStream;
 
-use super::cluster_view::ViewAnswers;
 use super::member_view::MemberView;
 use super::settings::{LeaderNaming, OnDemandSettings};
+use super::told_view::ViewAnswers;
 use crate::ids::{Incarnation, NodeName, PeerId, Term};
 use crate::leader::Ledger;
 

@@ -1,6 +1,7 @@
 //! What etcd's events come to for this host: members that come and go, who leads, and what its owner should know.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use sublet_etcd::member::{ElectedLeader, MemberEvent};
 use sublet_etcd::record::NodeRecord;
@@ -12,6 +13,9 @@ use sublet_types::NodeName;
 use super::cluster_settings::parse_placement;
 use crate::config::{LendConfig, PeerPlace};
 use crate::peers::control::{ChangedMembers, ControlMember};
+
+/// A call that fails so long after the last one that failed is told anew.
+const QUIET_FOR: Duration = Duration::from_secs(60);
 
 /// Something to be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +90,8 @@ pub(super) struct MemberNews {
     term: Term,
     /// Who was said to lead last.
     leader: Option<NodeName>,
-    is_failing: bool,
+    /// When a call failed last.
+    failed_at: Option<Instant>,
 }
 
 impl MemberNews {
@@ -100,7 +105,7 @@ impl MemberNews {
             leads: None,
             term: Term::default(),
             leader: None,
-            is_failing: false,
+            failed_at: None,
         }
     }
 
@@ -113,7 +118,7 @@ impl MemberNews {
     pub(super) fn apply(&mut self, event: MemberEvent, news: &mut ClusterNews) {
         match event {
             MemberEvent::Registered => {
-                self.is_failing = false;
+                self.failed_at = None;
                 news.notices.push(ClusterNotice::Registered);
             }
             MemberEvent::Unregistered => news.notices.push(ClusterNotice::Unregistered),
@@ -138,14 +143,15 @@ impl MemberNews {
                 }
             }
             MemberEvent::Settings(settings) => self.settings_written(settings.as_deref(), news),
-            MemberEvent::Synchronized => self.is_failing = false,
+            MemberEvent::Synchronized => self.failed_at = None,
             MemberEvent::StoreRestored => {
                 self.term = Term::default();
                 news.inputs.push(LendingInput::TermsBeginAnew);
                 news.notices.push(ClusterNotice::EtcdRestored);
             }
             MemberEvent::StoreFailed(error) => {
-                if !std::mem::replace(&mut self.is_failing, true) {
+                let before = self.failed_at.replace(Instant::now());
+                if before.is_none_or(|at| at.elapsed() > QUIET_FOR) {
                     news.notices
                         .push(ClusterNotice::EtcdFailed(error.to_string()));
                 }
