@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sublet_lend::control::{
     Addresses, BlockCount, Borrow, BorrowAdvice, ControlHello, ControlMessage, Grant, LendReport,
-    VERSION_RANGE,
+    MembersUpdate, VERSION_RANGE,
 };
 use sublet_lend::ids::{
     ConnectionId, Incarnation, LeaseId, NodeName, PeerId, SessionId, SessionNonce, Term,
@@ -380,6 +380,36 @@ fn a_named_leader_has_a_quarter_of_a_minute_and_impossible_advice_has_not() {
     m.hear(leader, advice(1, "a", 10));
     m.pass_with(secs(2), &[leader, lender]);
     assert!(m.called.contains(&"b".to_owned()), "{:?}", m.called);
+}
+
+/// A leader whose election store is gone leads no more, and answers pings all the same.
+#[test]
+fn a_leader_that_lives_and_leads_no_more_is_silent() {
+    let list = |revision| {
+        let to = revision;
+        let from = revision - 1;
+        let term = Term(3);
+        ControlMessage::Members(Box::new(MembersUpdate {
+            term,
+            from,
+            to,
+            ..MembersUpdate::default()
+        }))
+    };
+    let mut m = Told::new(LeaderNaming::Elected, &["a", "b", "l"]);
+    let leader = Some(name("l"));
+    let term = Term(3);
+    m.tell(LendingInput::Leader { leader, term });
+    m.pass(secs(1));
+    let leader = m.up("l");
+    m.want(10);
+    for revision in 1..4 {
+        m.hear(leader, list(revision));
+        m.pass_with(LEADER_SILENT_AFTER - secs(1), &[leader]);
+        assert!(m.called.is_empty(), "{:?}", m.called);
+    }
+    m.pass_with(secs(2), &[leader]);
+    assert!(!m.called.is_empty());
 }
 
 /// Both ends called at once. That of the lesser name stays, whichever comes first.

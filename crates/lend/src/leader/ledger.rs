@@ -306,7 +306,7 @@ impl Ledger {
         if self.expected == 0 || now >= self.began + ADVISE_AFTER {
             self.advise(now);
         }
-        for UpdateFor { node, parts } in self.members.updates() {
+        for UpdateFor { node, parts } in self.members.updates(now) {
             let tell = |update| LedgerAction::TellMembers {
                 to: node.clone(),
                 update,

@@ -1,6 +1,8 @@
-//! Which nodes take part, and who was told so: as differences, from revision to revision.
+//! Which nodes take part, and who was told so: as differences, from revision to revision. Who knows the list is told
+//! every few seconds that it is as it was. That is how a node knows that its leader still leads.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use crate::control::{MEMBER_NAMES_MAX, MemberNames, MembersUpdate};
 use crate::ids::{NodeName, Term};
@@ -10,6 +12,9 @@ pub const REVISIONS_KEPT_MAX: usize = 4096;
 
 /// The most nodes that get a whole list in a second.
 pub const FULL_LISTS_EACH_SECOND: usize = 200;
+
+/// A node that knows the list is told so after so long.
+pub const LIST_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(4);
 
 /// A change of the list: the name that came or went.
 #[derive(Clone, Debug)]
@@ -27,6 +32,14 @@ pub(super) enum Participation {
     StaysOut,
 }
 
+/// What a connected node was told.
+#[derive(Clone, Copy, Debug, Default)]
+struct ToldList {
+    /// 0 is nothing.
+    revision: u64,
+    at: Duration,
+}
+
 /// Which nodes take part, and who was told so.
 #[derive(Debug)]
 pub(super) struct MemberList {
@@ -35,10 +48,8 @@ pub(super) struct MemberList {
     revision: u64,
     /// The latest changes. The last one made the present revision.
     changes: VecDeque<ListChange>,
-    /// What each connected node was told. 0 is nothing.
-    told: BTreeMap<NodeName, u64>,
-    /// Whether somebody may not know the present revision.
-    is_news: bool,
+    /// What each connected node was told.
+    told: BTreeMap<NodeName, ToldList>,
 }
 
 /// The parts of an update, all for one node.
@@ -57,7 +68,6 @@ impl MemberList {
             revision: 0,
             changes: VecDeque::new(),
             told: BTreeMap::new(),
-            is_news: false,
         }
     }
 
@@ -78,13 +88,11 @@ impl MemberList {
         if self.changes.len() > REVISIONS_KEPT_MAX {
             self.changes.pop_front();
         }
-        self.is_news = true;
     }
 
     /// A node is connected, and knows nothing.
     pub(super) fn connected(&mut self, name: &NodeName) {
-        self.told.insert(name.clone(), 0);
-        self.is_news = true;
+        self.told.insert(name.clone(), ToldList::default());
     }
 
     /// A node is not connected any more.
@@ -93,8 +101,8 @@ impl MemberList {
     }
 
     /// What is to be told to whom now. Those who need the whole list have turns.
-    pub(super) fn updates(&mut self) -> Vec<UpdateFor> {
-        if self.revision == 0 || !std::mem::take(&mut self.is_news) {
+    pub(super) fn updates(&mut self, now: Duration) -> Vec<UpdateFor> {
+        if self.revision == 0 {
             return Vec::new();
         }
         let mut made: BTreeMap<u64, Vec<MembersUpdate>> = BTreeMap::new();
@@ -102,16 +110,17 @@ impl MemberList {
         let mut full_lists = 0;
         let revision = self.revision;
         let mut told = std::mem::take(&mut self.told);
-        let behind = told.iter_mut().filter(|(_, told)| **told < revision);
-        for (node, told) in behind {
-            let from = if self.knows_changes_since(*told) {
-                *told
+        let is_due = |told: &ToldList| {
+            told.revision < revision || now.saturating_sub(told.at) >= LIST_TOLD_AGAIN_AFTER
+        };
+        for (node, told) in told.iter_mut().filter(|(_, told)| is_due(told)) {
+            let from = if self.knows_changes_since(told.revision) {
+                told.revision
             } else {
                 0
             };
             full_lists += usize::from(from == 0);
             if from == 0 && full_lists > FULL_LISTS_EACH_SECOND {
-                self.is_news = true;
                 continue;
             }
             let parts = made.entry(from).or_insert_with(|| self.since(from));
@@ -119,7 +128,7 @@ impl MemberList {
                 node: node.clone(),
                 parts: parts.clone(),
             });
-            *told = revision;
+            *told = ToldList { revision, at: now };
         }
         self.told = told;
         updates
@@ -232,13 +241,13 @@ mod tests {
                 list.connected(&node);
                 told.insert(node, Told::default());
             }
-            for UpdateFor { node, parts } in list.updates() {
+            for UpdateFor { node, parts } in list.updates(Duration::ZERO) {
                 told.get_mut(&node).expect("it is connected").take(&parts);
             }
             for (node, told) in &told {
                 assert_eq!(told.names, list.names, "{node:?} in round {round}");
             }
-            assert!(list.updates().is_empty());
+            assert!(list.updates(Duration::ZERO).is_empty());
         }
         assert!(list.revision > REVISIONS_KEPT_MAX as u64 / 2);
     }
@@ -248,13 +257,13 @@ mod tests {
         let mut list = MemberList::new(Term(1));
         list.set(&name(0), Participation::TakesPart);
         (0..FULL_LISTS_EACH_SECOND + 5).for_each(|n| list.connected(&name(n)));
-        assert_eq!(list.updates().len(), FULL_LISTS_EACH_SECOND);
-        assert_eq!(list.updates().len(), 5);
-        assert_eq!(list.updates().len(), 0);
+        assert_eq!(list.updates(Duration::ZERO).len(), FULL_LISTS_EACH_SECOND);
+        assert_eq!(list.updates(Duration::ZERO).len(), 5);
+        assert_eq!(list.updates(Duration::ZERO).len(), 0);
         for n in 1..=REVISIONS_KEPT_MAX + 1 {
             list.set(&name(n), Participation::TakesPart);
         }
-        let updates = list.updates();
+        let updates = list.updates(Duration::ZERO);
         assert_eq!(updates[0].parts[0].from, 0);
         assert_eq!(
             updates[0].parts.len(),
@@ -268,6 +277,23 @@ mod tests {
         list.connected(&name(1));
         list.disconnected(&name(1));
         list.set(&name(2), Participation::TakesPart);
-        assert!(list.updates().is_empty());
+        assert!(list.updates(Duration::ZERO).is_empty());
+    }
+
+    #[test]
+    fn who_knows_the_list_is_told_so_again_and_learns_nothing_else() {
+        let mut list = MemberList::new(Term(1));
+        (0..3).for_each(|n| list.set(&name(n), Participation::TakesPart));
+        list.connected(&name(1));
+        let mut told = Told::default();
+        let mut told_at = Vec::new();
+        for second in 0..10 {
+            for UpdateFor { parts, .. } in list.updates(Duration::from_secs(second)) {
+                told.take(&parts);
+                told_at.push(second);
+            }
+            assert_eq!(told.names, list.names);
+        }
+        assert_eq!(told_at, [0, 4, 8]);
     }
 }

@@ -20,5 +20,5 @@ pub use ledger::{
     ADVICE_KEPT_MAX, ADVISE_AFTER, ADVISE_EVERY, AWAY_AFTER, GONE_AFTER, GONE_SHOWN_FOR, Ledger,
     LedgerAction, LedgerSettings,
 };
-pub use member_list::{FULL_LISTS_EACH_SECOND, REVISIONS_KEPT_MAX};
+pub use member_list::{FULL_LISTS_EACH_SECOND, LIST_TOLD_AGAIN_AFTER, REVISIONS_KEPT_MAX};
 pub use pair_books::{MISMATCH_ALARM_AFTER, PairMismatch};

@@ -14,7 +14,8 @@ use crate::control::{
 };
 use crate::ids::{Incarnation, NodeName, PeerId, Term};
 
-/// A borrower whose leader says nothing for so long looks for lenders itself.
+/// A borrower whose leader says nothing as a leader for so long looks for lenders itself. That one lives does not count:
+/// it may lead no more, and not know who does.
 pub const LEADER_SILENT_AFTER: Duration = Duration::from_secs(15);
 
 /// The term of a leader that the settings name. Another run of it begins anew.
@@ -96,15 +97,6 @@ impl LendingNode {
         }
     }
 
-    /// A peer said something.
-    pub(super) fn hear_leader(&mut self, now: Duration, peer: PeerId) {
-        if let Some(part) = &mut self.on_demand
-            && part.leader.peer == Some(peer)
-        {
-            part.leader.heard_at = now;
-        }
-    }
-
     /// A session with the leader begins. Terms of a leader that the settings name are those of one run.
     pub(super) fn leader_session(&mut self, now: Duration, peer: PeerId, incarnation: Incarnation) {
         let Some(part) = &mut self.on_demand else {
@@ -161,7 +153,7 @@ impl LendingNode {
     }
 
     /// Returns whether a message that only a leader sends counts.
-    fn obeys(&mut self, peer: PeerId, term: Term) -> bool {
+    fn obeys(&mut self, now: Duration, peer: PeerId, term: Term) -> bool {
         let Some(part) = &mut self.on_demand else {
             self.links[peer.slot()].counters.lines_unknown += 1;
             return false;
@@ -169,6 +161,7 @@ impl LendingNode {
         let counts = part.leader.peer == Some(peer) && term >= part.leader.term;
         if counts {
             part.leader.term = term;
+            part.leader.heard_at = now;
         } else {
             part.ignored += 1;
         }
@@ -176,7 +169,7 @@ impl LendingNode {
     }
 
     pub(super) fn advised_by(&mut self, now: Duration, peer: PeerId, advice: &BorrowAdvice) {
-        if self.obeys(peer, advice.term) {
+        if self.obeys(now, peer, advice.term) {
             self.advised(now, advice);
         }
     }
@@ -201,8 +194,8 @@ impl LendingNode {
         }
     }
 
-    pub(super) fn members_told(&mut self, peer: PeerId, update: &MembersUpdate) {
-        if self.obeys(peer, update.term)
+    pub(super) fn members_told(&mut self, now: Duration, peer: PeerId, update: &MembersUpdate) {
+        if self.obeys(now, peer, update.term)
             && let Some(part) = &mut self.on_demand
         {
             part.view.update(update);

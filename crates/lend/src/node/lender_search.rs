@@ -46,6 +46,11 @@ impl LendingNode {
         self.wanted.saturating_sub(has)
     }
 
+    /// Returns whether this node wants to borrow more, and may.
+    pub fn seeks_lenders(&self) -> bool {
+        self.lacking_of_others() > 0
+    }
+
     /// What may be asked of others now.
     fn lacking_of_others(&self) -> u32 {
         if self.phase.goes() || !self.roles.may_ask() {
@@ -157,6 +162,7 @@ impl LendingNode {
         peers.iter().for_each(|peer| self.wake(*peer));
         if let Some(part) = &mut self.on_demand {
             part.search.draw_at = now + DRAW_EVERY;
+            part.search.draws_made += 1;
             let until = now + DRAWN_FOR;
             part.search.drawn = (!peers.is_empty()).then_some(DrawnMembers { peers, until });
         }

@@ -160,7 +160,7 @@ impl LendingNode {
                 session.report_at = Some(now);
             }
             ControlMessage::ClusterReport(report) => self.reported_by(now, peer, *report),
-            ControlMessage::Members(update) => self.members_told(peer, &update),
+            ControlMessage::Members(update) => self.members_told(now, peer, &update),
             ControlMessage::Advise(advice) => self.advised_by(now, peer, &advice),
             ControlMessage::AskView(query) => self.view_asked(now, peer, &query),
             ControlMessage::View(part) => self.view_told(now, peer, *part),

@@ -226,7 +226,8 @@ impl LendingNode {
         }
     }
 
-    fn following(&self) -> Option<FollowingStatus> {
+    /// The leader that the node follows. `None` if it has a connection with each member.
+    pub fn following(&self) -> Option<FollowingStatus> {
         let part = self.on_demand.as_ref()?;
         let silence = self.ticked_at.saturating_sub(part.leader.heard_at);
         let follows = part.ledger.is_none() && part.leader.name.is_some();
@@ -235,6 +236,7 @@ impl LendingNode {
             term: part.leader.term,
             silent_for: follows.then_some(silence),
             listed: part.view.listed(),
+            drawn: part.search.draws_made,
             followed: part.followed,
             ignored: part.ignored,
         })
@@ -360,7 +362,6 @@ impl LendingNode {
         if self.count_line(now, peer) == SendRate::Flood {
             return self.shut(now, peer, ShutCause::Flood);
         }
-        self.hear_leader(now, peer);
         match line {
             ControlLine::UnknownKind => self.links[peer.slot()].counters.lines_unknown += 1,
             ControlLine::Message(message) => self.message(now, peer, message),

@@ -22,7 +22,7 @@ pub(super) struct FollowedLeader {
     pub(super) term: Term,
     /// Its run at the last session.
     pub(super) incarnation: Option<Incarnation>,
-    /// When it said something, or was named.
+    /// When it said something that only a leader says, or was named.
     pub(super) heard_at: Duration,
 }
 
@@ -51,6 +51,8 @@ pub(super) struct LenderSearch {
     pub(super) drawn: Option<DrawnMembers>,
     /// When members may be drawn again.
     pub(super) draw_at: Duration,
+    /// How often they were.
+    pub(super) draws_made: u64,
     /// Until when members are drawn although there is a leader: its advice could not be followed.
     pub(super) unadvised_until: Duration,
 }

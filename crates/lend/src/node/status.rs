@@ -70,10 +70,12 @@ pub struct FollowingStatus {
     pub leader: Option<NodeName>,
     /// The highest term that was seen.
     pub term: Term,
-    /// For how long it has said nothing. `None` if this node leads, or nobody.
+    /// For how long it has said nothing that only a leader says. `None` if this node leads, or nobody.
     pub silent_for: Option<Duration>,
     /// How many nodes take part, by its list.
     pub listed: Option<usize>,
+    /// How often members were drawn to be asked, because nobody advised.
+    pub drawn: u64,
     /// How much of its advice was followed.
     pub followed: u64,
     /// How many messages were ignored that only a leader sends: they were of others, or of an earlier term.
