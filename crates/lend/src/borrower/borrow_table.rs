@@ -1,6 +1,6 @@
 //! The leases that this node has of each lender.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::ask_backoff::AskBackoff;
@@ -194,6 +194,8 @@ struct BorrowSums {
 pub struct BorrowTable {
     lenders: Vec<LenderLeases>,
     sums: BorrowSums,
+    /// Lenders whose connection is lost. Time changes nothing for the others.
+    lost: BTreeSet<PeerId>,
 }
 
 impl BorrowTable {
@@ -204,6 +206,7 @@ impl BorrowTable {
                 .take(peers)
                 .collect(),
             sums: BorrowSums::default(),
+            lost: BTreeSet::new(),
         }
     }
 
@@ -288,6 +291,7 @@ impl BorrowTable {
         let lender = &mut self.lenders[peer.slot()];
         lender.incarnation = Some(incarnation);
         lender.suspect_until = None;
+        self.lost.remove(&peer);
         ended
     }
 
@@ -297,16 +301,19 @@ impl BorrowTable {
             lender.asked = None;
             lender.suspect_until.get_or_insert(now + SUSPECT_FOR);
         });
+        self.lost.insert(peer);
     }
 
     /// Ends the leases of lenders that did not come back in time, and returns them.
     pub fn expire(&mut self, now: Duration) -> Vec<(PeerId, EndedBorrow)> {
-        let mut ended = Vec::new();
-        for peer in (0..self.lenders.len() as u16).map(PeerId) {
+        let is_over = |peer: &&PeerId| {
             let until = self.lenders[peer.slot()].suspect_until;
-            if until.is_some_and(|until| until <= now) {
-                ended.extend(self.end_lender(peer).into_iter().map(|lease| (peer, lease)));
-            }
+            until.is_some_and(|until| until <= now)
+        };
+        let over: Vec<PeerId> = self.lost.iter().filter(is_over).copied().collect();
+        let mut ended = Vec::new();
+        for peer in over {
+            ended.extend(self.end_lender(peer).into_iter().map(|lease| (peer, lease)));
         }
         ended
     }
@@ -321,6 +328,7 @@ impl BorrowTable {
             };
             std::mem::replace(lender, empty)
         });
+        self.lost.remove(&peer);
         let leases = ended.leases.into_iter();
         let ended = leases.map(|(lease, table)| EndedBorrow {
             lease,

@@ -1,6 +1,6 @@
 //! All leases of all peers of this node, and each lent block once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::lent_lease::{IndexLookup, LEASE_WINDOW_MAX, LentLease};
@@ -106,6 +106,8 @@ struct LentAt {
 pub struct LoanTable {
     pub(super) peers: Vec<PeerLoans>,
     by_block: BTreeMap<u32, LentAt>,
+    /// Peers whose connection is lost. Time changes nothing for the others.
+    lost: BTreeSet<PeerId>,
     /// The number of the next lease. None comes twice.
     next_lease: u32,
 }
@@ -119,6 +121,7 @@ impl LoanTable {
         LoanTable {
             peers,
             by_block: BTreeMap::new(),
+            lost: BTreeSet::new(),
             next_lease: 1,
         }
     }
@@ -202,6 +205,7 @@ impl LoanTable {
         for (_, lease) in &mut loans.leases {
             lease.open_audit = None;
         }
+        self.lost.remove(&peer);
         ended
     }
 
@@ -209,16 +213,16 @@ impl LoanTable {
     pub fn lose_session(&mut self, peer: PeerId, now: Duration) {
         let loans = &mut self.peers[peer.slot()];
         loans.kept_until.get_or_insert(now + KEPT_FOR);
+        self.lost.insert(peer);
     }
 
     /// Ends the leases of peers that did not come back in time.
     pub fn expire(&mut self, now: Duration) -> Vec<EndedLease> {
-        let is_over = |loans: &PeerLoans| loans.kept_until.is_some_and(|until| until <= now);
-        let over = (0..)
-            .map(PeerId)
-            .zip(&self.peers)
-            .filter(|(_, loans)| is_over(loans));
-        let over: Vec<PeerId> = over.map(|(peer, _)| peer).collect();
+        let is_over = |peer: &&PeerId| {
+            let until = self.peers[peer.slot()].kept_until;
+            until.is_some_and(|until| until <= now)
+        };
+        let over: Vec<PeerId> = self.lost.iter().filter(is_over).copied().collect();
         over.into_iter()
             .flat_map(|peer| self.end_peer(peer))
             .collect()
@@ -227,6 +231,7 @@ impl LoanTable {
     /// Ends all leases of a peer at once. Its session and its incarnation are forgotten.
     pub fn end_peer(&mut self, peer: PeerId) -> Vec<EndedLease> {
         let loans = std::mem::take(&mut self.peers[peer.slot()]);
+        self.lost.remove(&peer);
         let mut ended = Vec::new();
         for (lease, table) in loans.leases {
             let blocks: Vec<LentBlock> = table.all().map(|(_, block)| block).collect();
