@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use sublet_lend::control::{
-    Addresses, BlockCount, Borrow, BorrowAdvice, ControlHello, ControlMessage, Grant, LendReport,
-    MembersUpdate, VERSION_RANGE,
+    Addresses, BlockCount, Borrow, BorrowAdvice, ControlHello, ControlMessage, Grant, HeldCounts,
+    LendReport, MembersUpdate, Ping, VERSION_RANGE,
 };
 use sublet_lend::ids::{
     ConnectionId, Incarnation, LeaseId, NodeName, PeerId, SessionId, SessionNonce, Term,
@@ -71,6 +71,7 @@ struct Told {
     called: Vec<String>,
     closed: Vec<ConnectionId>,
     asked: Vec<(ConnectionId, u32)>,
+    pinged: Vec<ConnectionId>,
     connections: u64,
 }
 
@@ -89,6 +90,7 @@ impl Told {
             called: Vec::new(),
             closed: Vec::new(),
             asked: Vec::new(),
+            pinged: Vec::new(),
             connections: 0,
         }
     }
@@ -110,6 +112,10 @@ impl Told {
                     connection,
                     message: ControlMessage::Borrow(Borrow { blocks }),
                 } => self.asked.push((connection, blocks.get())),
+                LendingAction::Send {
+                    connection,
+                    message: ControlMessage::Ping(_),
+                } => self.pinged.push(connection),
                 _ => {}
             }
         }
@@ -410,6 +416,21 @@ fn a_leader_that_lives_and_leads_no_more_is_silent() {
     }
     m.pass_with(secs(2), &[leader]);
     assert!(!m.called.is_empty());
+}
+
+/// A lender that counts a lease pings often. A borrower that counts none says so in pings of its own, or never.
+#[test]
+fn who_answers_pings_sends_some_as_well() {
+    let mut m = Told::new(LeaderNaming::Nobody, &["a"]);
+    let lender = m.accepted("a");
+    m.greet(lender, "a", 7);
+    m.pinged.clear();
+    for tag in 0..50 {
+        let held = HeldCounts::default();
+        m.hear(lender, ControlMessage::Ping(Ping { tag, held }));
+        m.pass(Duration::from_millis(200));
+    }
+    assert_eq!(m.pinged, [lender, lender]);
 }
 
 /// Both ends called at once. That of the lesser name stays, whichever comes first.

@@ -166,6 +166,8 @@ pub(super) struct LinkSession {
     pub(super) silence: Duration,
     /// For how long this node has said nothing.
     pub(super) quiet: Duration,
+    /// Time since this node's last ping.
+    pub(super) since_ping: Duration,
     /// Time since the last report.
     pub(super) since_report: Duration,
     pub(super) ping: Option<SentPing>,

@@ -31,6 +31,10 @@ const RELAXED: Watchfulness = Watchfulness {
     silence_max: Duration::from_secs(3),
 };
 
+/// A node pings a peer at least so often, also if it has answered pings meanwhile. What it holds of the peer's leases
+/// travels in its own pings alone.
+const PING_AT_LEAST_EVERY: Duration = Duration::from_secs(4);
+
 /// How often a node reports its figures.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
@@ -65,7 +69,9 @@ impl LendingNode {
         let session = &mut self.links[peer.slot()].session;
         session.silence += passed;
         session.quiet += passed;
+        session.since_ping += passed;
         session.since_report += passed;
+        let since_ping = session.since_ping;
         let (quiet, since_report) = (session.quiet, session.since_report);
         let silence = session.silence;
         let watch = match self.on_demand.is_none() || self.has_business(peer) {
@@ -81,7 +87,7 @@ impl LendingNode {
         if since_report >= REPORT_EVERY {
             self.report_regularly(now, peer);
         }
-        if quiet >= watch.ping_after {
+        if quiet >= watch.ping_after || since_ping >= PING_AT_LEAST_EVERY {
             self.ping(now, peer);
         }
     }
@@ -90,7 +96,9 @@ impl LendingNode {
         let tag = self.next_tag;
         self.next_tag += 1;
         let held = self.borrows.held_of(peer);
-        self.links[peer.slot()].session.ping = Some(SentPing { tag, at: now });
+        let session = &mut self.links[peer.slot()].session;
+        session.ping = Some(SentPing { tag, at: now });
+        session.since_ping = Duration::ZERO;
         self.send(now, peer, ControlMessage::Ping(Ping { tag, held }));
     }
 
