@@ -35,7 +35,7 @@ pub(super) const EDGES: [(&str, &[&str]); 14] = [
             "vhost-driver",
         ],
     ),
-    ("sim", &["types", "store", "policy", "lend"]),
+    ("sim", &["types", "store", "policy", "lend", "etcd"]),
     (
         "sublet",
         &[

@@ -1,15 +1,19 @@
 //! `sublet-lab sim cluster`: nodes that lend to each other, under faults, in virtual time.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::str::FromStr;
 
+use sublet_policy::placement::PlacementPolicy;
+use sublet_policy::placement::catalogue::{self, PlacementChoiceError};
 use sublet_sim::cluster::{
-    ClusterOutcome, ClusterPlan, ClusterReport, ClusterRun, Mutation, MutationReport, MutationRow,
-    NODES_MAX, TraceLength, UnknownMutation,
+    ClusterOutcome, ClusterPlan, ClusterReport, ClusterRun, Leadership, MESH_NODES_MAX, Mutation,
+    MutationReport, MutationRow, NODES_MAX, TraceLength, UnknownMutation,
 };
 
 use super::error::SimError;
 use super::progress::SimProgress;
+use super::results::peak_of;
 use super::run_all::side_by_side;
 use super::run_options::RunOptions;
 use crate::exit::Exit;
@@ -27,6 +31,13 @@ pub(super) struct Args {
     /// Run so many seeds from --seed on [default: 1 with --seed, else 100; with --mutate at most 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
+    /// Who leads: `mesh` (each node has a connection with each), `none`, `static` (settings name one) or `etcd` (an
+    /// election) [default: the seed draws it]
+    #[arg(long, value_name = "HOW")]
+    leader: Option<Leadership>,
+    /// How a leader chooses lenders: a policy of `sublet-lab sim placement` [default: the seed draws it]
+    #[arg(long, value_name = "POLICY", value_parser = placement)]
+    placement: Option<PlacementPolicy>,
     /// Leave a rule out until a judge finds it; `all` leaves out each in turn
     #[arg(long, value_name = "RULE")]
     mutate: Option<LeftOut>,
@@ -53,10 +64,22 @@ impl FromStr for LeftOut {
     }
 }
 
+fn placement(name: &str) -> Result<PlacementPolicy, PlacementChoiceError> {
+    catalogue::find(name).map(|entry| entry.policy)
+}
+
 impl Args {
+    fn plan(&self) -> ClusterPlan {
+        ClusterPlan {
+            leadership: self.leader,
+            placement: self.placement,
+            ..ClusterPlan::of(self.nodes)
+        }
+    }
+
     fn run_of(&self, seed: u64, mutation: Option<Mutation>) -> ClusterRun {
         ClusterRun {
-            plan: ClusterPlan::of(self.nodes),
+            plan: self.plan(),
             seed,
             mutation,
             trace: match self.trace {
@@ -69,6 +92,12 @@ impl Args {
 
 /// Runs clusters.
 pub(super) fn run(args: &Args, how: &RunOptions) -> Result<Exit, SimError> {
+    if args.leader == Some(Leadership::Mesh) && args.nodes > MESH_NODES_MAX {
+        return Err(SimError::MeshTooLarge {
+            nodes: args.nodes,
+            most: MESH_NODES_MAX,
+        });
+    }
     match args.mutate {
         None => run_seeds(args, how),
         Some(LeftOut::One(mutation)) => run_mutations(args, how, &[mutation]),
@@ -86,18 +115,26 @@ fn run_seeds(args: &Args, how: &RunOptions) -> Result<Exit, SimError> {
     progress.show_message(format!("{} nodes", args.nodes));
     let outcomes = side_by_side(seeds as usize, |number| {
         let run = args.run_of(how.seed() + number as u64, None);
-        let outcome = run.play();
+        let outcome = run.play_telling(&mut |at| {
+            if seeds == 1 {
+                progress.show_message(format!("{} nodes, {:.0} s", args.nodes, at.secs()));
+            }
+        });
         progress.end();
         outcome
     });
     progress.finish();
     let outcomes: Result<Vec<ClusterOutcome>, _> = outcomes.into_iter().collect();
     let report = ClusterReport {
-        nodes: args.nodes,
+        plan: args.plan(),
         mutation: None,
         outcomes: outcomes?,
     };
     let written = write(how, || report.text(), || report.json());
+    if seeds == 1 {
+        let peak = peak_of(Path::new("/proc/self/status"));
+        eprintln!("peak of memory: {} MiB", peak / 1024);
+    }
     Ok(match report.holds() {
         true => written,
         false => Exit::failed("the judges found wrongs; please report them with the seed"),
@@ -152,7 +189,7 @@ fn find(args: &Args, how: &RunOptions, mutation: Mutation) -> Result<MutationRow
 /// Plays one seed with a rule left out, and shows what happened.
 fn replay(args: &Args, how: &RunOptions, run: ClusterRun) -> Result<Exit, SimError> {
     let report = ClusterReport {
-        nodes: args.nodes,
+        plan: args.plan(),
         mutation: run.mutation,
         outcomes: vec![run.play()?],
     };

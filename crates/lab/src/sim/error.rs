@@ -31,6 +31,16 @@ pub(crate) enum SimError {
     /// A flag would change nothing.
     #[error("{0} has no effect on this command; leave it out")]
     UselessFlag(&'static str),
+    /// Each node cannot have a connection with each.
+    #[error(
+        "{nodes} nodes cannot have a connection each with each, {most} are the most; choose another --leader"
+    )]
+    MeshTooLarge {
+        /// How many nodes were asked for.
+        nodes: u16,
+        /// How many there may be.
+        most: u16,
+    },
     /// A scenario makes no sense.
     #[error(transparent)]
     Scenario(Box<ScenarioError>),
@@ -107,6 +117,7 @@ impl SimError {
             | SimError::Unreadable { .. }
             | SimError::Scenario(_)
             | SimError::UselessFlag(_)
+            | SimError::MeshTooLarge { .. }
             | SimError::Format { .. } => Exit::usage(self),
             SimError::NoTrace { .. }
             | SimError::EmptyTrace(_)

@@ -1,7 +1,9 @@
 //! What is around the nodes: time, the network, the judges and the trace.
 
+use sublet_etcd::member::StoreRequest;
 use sublet_lend::ids::ConnectionId;
 
+use super::etcd_service::{EtcdAlarm, EtcdService};
 use super::ids::{NodeNumber, NodeRun};
 use super::judges::ClusterJudges;
 use super::messages::{ChannelClass, PageMessage, Payload};
@@ -18,6 +20,12 @@ use crate::virtual_time::{EventQueue, VirtualDuration, VirtualInstant};
 pub(super) enum ClusterEvent {
     /// The network has something to do.
     Network(NetworkAlarm),
+    /// etcd has something to do.
+    Etcd(EtcdAlarm),
+    /// A node reaches etcd again.
+    EtcdReached(NodeNumber),
+    /// The judges look at who leads.
+    LeadersLook,
     /// A node looks at what is due.
     Tick(NodeRun),
     /// An attempt to connect for control messages ends.
@@ -53,6 +61,10 @@ pub(super) struct Environment {
     pub(super) now: VirtualInstant,
     agenda: EventQueue<ClusterEvent>,
     pub(super) network: Network,
+    /// `None` if the run has none.
+    pub(super) etcd: Option<EtcdService>,
+    /// Who was elected last.
+    pub(super) last_leader: Option<NodeNumber>,
     pub(super) judges: ClusterJudges,
     pub(super) trace: ClusterTrace,
     pub(super) tally: ClusterTally,
@@ -74,6 +86,8 @@ impl Environment {
             now: VirtualInstant::START,
             agenda: EventQueue::default(),
             network,
+            etcd: None,
+            last_leader: None,
             judges,
             trace,
             tally: ClusterTally::default(),
@@ -128,10 +142,22 @@ impl Environment {
         self.set_alarms();
     }
 
-    /// Puts the network's alarms on the agenda.
+    /// A run asks etcd for something.
+    pub(super) fn ask_etcd(&mut self, run: NodeRun, request: StoreRequest) {
+        if let Some(etcd) = &mut self.etcd {
+            etcd.ask(self.now, run, request);
+        }
+        self.set_alarms();
+    }
+
+    /// Puts the alarms of the network and of etcd on the agenda.
     pub(super) fn set_alarms(&mut self) {
         for (at, alarm) in self.network.take_alarms() {
             self.agenda.schedule(at, ClusterEvent::Network(alarm));
+        }
+        let etcd = self.etcd.as_mut();
+        for (at, alarm) in etcd.map(EtcdService::take_alarms).unwrap_or_default() {
+            self.agenda.schedule(at, ClusterEvent::Etcd(alarm));
         }
     }
 

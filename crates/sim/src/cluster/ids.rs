@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use sublet_lend::ids::{Incarnation, NodeName, PeerId};
 
 use crate::rng::mixed;
 
 /// A node, by its number in the cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct NodeNumber(pub u16);
 
 impl NodeNumber {
@@ -20,6 +21,12 @@ impl NodeNumber {
     pub(super) fn name(self) -> NodeName {
         let name = format!("n{:05}", self.0);
         name.parse().expect("letters and digits are a name")
+    }
+
+    /// The node of a name.
+    pub(super) fn named(name: &NodeName) -> Option<NodeNumber> {
+        let number = name.as_str().strip_prefix('n')?;
+        number.parse().ok().map(NodeNumber)
     }
 
     /// The place of another node in this node's list of members, which leaves out itself.
@@ -81,5 +88,7 @@ mod tests {
     fn names_are_in_the_order_of_numbers() {
         let names: Vec<NodeName> = (0..1100).map(|n| NodeNumber(n).name()).collect();
         assert!(names.is_sorted());
+        let numbers = names.iter().map(NodeNumber::named);
+        assert!(numbers.eq((0..1100).map(|n| Some(NodeNumber(n)))));
     }
 }

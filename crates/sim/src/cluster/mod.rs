@@ -6,8 +6,11 @@
 
 mod content;
 mod environment;
+mod etcd_service;
 mod ids;
 mod judges;
+mod leaders;
+mod leadership;
 mod messages;
 mod mutation;
 mod nemesis;
@@ -19,17 +22,22 @@ mod run;
 mod seal;
 mod tally;
 mod trace;
+mod traffic;
 mod verdict;
 mod world;
 
 pub use ids::{NodeNumber, NodeRun};
+pub use leadership::{Leadership, UnknownLeadership};
 pub use mutation::{Mutation, UnknownMutation};
 pub use network::NetworkSpeed;
-pub use plan::{ClusterPlan, NODES_MAX};
+pub use plan::{ClusterPlan, FaultScope, MESH_NODES_MAX, NODES_MAX};
 pub use report::{ClusterReport, MutationReport, MutationRow};
 pub use run::{ClusterOutcome, ClusterRun};
 pub use tally::ClusterTally;
 pub use trace::TraceLength;
+pub use traffic::{
+    CONNECTION_BYTES_MAX, ControlTrafficFigures, NODE_BYTES_MAX, NodeTrafficFigures,
+};
 pub use verdict::{ClusterJudge, ClusterVerdict};
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::leadership::Leadership;
 use super::verdict::ClusterJudge;
 
 /// A rule that a run leaves out. The code that the daemon runs keeps all its rules: what leaves one out is the simulated
@@ -39,6 +40,16 @@ pub enum Mutation {
     RecallAsks,
     /// A page that is written goes to memory alone.
     BackingUnwritten,
+    /// The advice of a leader counts whatever its term.
+    LowerTermObeyed,
+    /// A borrower waits for a leader that says nothing.
+    SilentLeaderAwaited,
+    /// A new leader advises nobody before its predecessor reports.
+    PredecessorAwaited,
+    /// The lease of a leader lives on, whoever renews it.
+    LeaderLeaseKept,
+    /// What a leader advises is as good as what a lender grants.
+    AdviceGrants,
 }
 
 /// A word that names no rule.
@@ -55,7 +66,7 @@ fn known() -> String {
 
 impl Mutation {
     /// Every rule that can be left out.
-    pub const ALL: [Mutation; 15] = [
+    pub const ALL: [Mutation; 20] = [
         Mutation::NonceWithoutSequence,
         Mutation::IndexUsedAgain,
         Mutation::RecallWithoutGeneration,
@@ -71,6 +82,11 @@ impl Mutation {
         Mutation::NoTimeLimit,
         Mutation::RecallAsks,
         Mutation::BackingUnwritten,
+        Mutation::LowerTermObeyed,
+        Mutation::SilentLeaderAwaited,
+        Mutation::PredecessorAwaited,
+        Mutation::LeaderLeaseKept,
+        Mutation::AdviceGrants,
     ];
 
     /// Its word on the command line.
@@ -91,6 +107,23 @@ impl Mutation {
             Mutation::NoTimeLimit => "no-time-limit",
             Mutation::RecallAsks => "recall-asks",
             Mutation::BackingUnwritten => "backing-unwritten",
+            Mutation::LowerTermObeyed => "lower-term-obeyed",
+            Mutation::SilentLeaderAwaited => "silent-leader-awaited",
+            Mutation::PredecessorAwaited => "predecessor-awaited",
+            Mutation::LeaderLeaseKept => "leader-lease-kept",
+            Mutation::AdviceGrants => "advice-grants",
+        }
+    }
+
+    /// The ways to lead with which the rule is there. A seed draws one of them.
+    pub(super) fn shows_with(self) -> &'static [Leadership] {
+        match self {
+            Mutation::LowerTermObeyed
+            | Mutation::SilentLeaderAwaited
+            | Mutation::PredecessorAwaited
+            | Mutation::LeaderLeaseKept => &[Leadership::Etcd],
+            Mutation::AdviceGrants => &[Leadership::Static, Leadership::Etcd],
+            _ => &Leadership::ALL,
         }
     }
 
@@ -100,14 +133,19 @@ impl Mutation {
             Mutation::IndexUsedAgain
             | Mutation::RecallWithoutGeneration
             | Mutation::IncarnationIgnored
-            | Mutation::OldSessionServed => ClusterJudge::Owner,
+            | Mutation::OldSessionServed
+            | Mutation::AdviceGrants => ClusterJudge::Owner,
             Mutation::WhereaboutsKept | Mutation::SealUnchecked => ClusterJudge::Content,
             Mutation::NonceWithoutSequence | Mutation::LateDoneBelieved => ClusterJudge::Seal,
             Mutation::UnansweredForgotten
             | Mutation::AuditIgnored
             | Mutation::TakenNotNoted
             | Mutation::RecalledKept => ClusterJudge::Books,
-            Mutation::NoTimeLimit => ClusterJudge::Calm,
+            Mutation::NoTimeLimit
+            | Mutation::LowerTermObeyed
+            | Mutation::SilentLeaderAwaited
+            | Mutation::PredecessorAwaited
+            | Mutation::LeaderLeaseKept => ClusterJudge::Calm,
             Mutation::RecallAsks => ClusterJudge::Recall,
             Mutation::BackingUnwritten => ClusterJudge::Lost,
         }

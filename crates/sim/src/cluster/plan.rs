@@ -1,17 +1,39 @@
 //! What a run is made of: nodes, guests, faults and times.
 
+use sublet_policy::placement::PlacementPolicy;
+
+use super::leadership::Leadership;
 use super::network::NetworkSpeed;
 use super::node::GuestHabits;
 use crate::virtual_time::VirtualDuration;
 
-/// The most nodes of a cluster: a lending node takes no more members.
-pub const NODES_MAX: u16 = sublet_lend::node::PEERS_MAX as u16 + 1;
+/// The most nodes of a cluster. With connections on demand, the memory of this machine is the bound.
+pub const NODES_MAX: u16 = 2_000;
+
+/// The most nodes of a cluster in which each has a connection with each.
+pub const MESH_NODES_MAX: u16 = sublet_lend::node::PEERS_MAX as u16 + 1;
+
+/// Which faults a run has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FaultScope {
+    /// Any.
+    #[default]
+    Everything,
+    /// Those of etcd alone. Nodes, hosts and links are well.
+    EtcdAlone,
+}
 
 /// What a run is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClusterPlan {
     /// The nodes: 2 to [`NODES_MAX`].
     pub nodes: u16,
+    /// Who leads. `None`: the seed draws it.
+    pub leadership: Option<Leadership>,
+    /// How a leader chooses lenders. `None`: the seed draws it.
+    pub placement: Option<PlacementPolicy>,
+    /// Which faults there are.
+    pub faults: FaultScope,
     /// How long there are faults.
     pub faults_for: VirtualDuration,
     /// How long guests go on after everything has healed.
@@ -23,11 +45,14 @@ pub struct ClusterPlan {
 }
 
 impl ClusterPlan {
-    /// The plan for so many nodes: 20 s of faults, and 30 s to converge.
+    /// The plan for so many nodes: 30 s of faults, and 30 s to converge.
     pub fn of(nodes: u16) -> ClusterPlan {
         ClusterPlan {
             nodes,
-            faults_for: VirtualDuration::secs(20),
+            leadership: None,
+            placement: None,
+            faults: FaultScope::default(),
+            faults_for: VirtualDuration::secs(30),
             heals_for: VirtualDuration::secs(15),
             quiet_for: VirtualDuration::secs(15),
             speed: NetworkSpeed::default(),

@@ -5,15 +5,20 @@ use std::fmt::Write as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
+use sublet_policy::placement::catalogue::{PLACEMENTS, PlacementEntry};
+
+use super::leadership::Leadership;
 use super::mutation::Mutation;
+use super::plan::ClusterPlan;
 use super::run::ClusterOutcome;
 use super::tally::ClusterTally;
+use super::traffic::{ControlTrafficFigures, NodeTrafficFigures};
 
 /// What runs of one cluster came to, seed by seed.
 #[derive(Clone, Debug)]
 pub struct ClusterReport {
-    /// Nodes of the cluster.
-    pub nodes: u16,
+    /// The cluster.
+    pub plan: ClusterPlan,
     /// The rule that the runs left out.
     pub mutation: Option<Mutation>,
     /// The runs, in the order of their seeds.
@@ -43,11 +48,35 @@ impl ClusterReport {
     /// The command that plays a seed again.
     pub fn replay(&self, seed: u64) -> String {
         let rule = self.mutation.map(|rule| format!(" --mutate {rule}"));
+        let leader = self.plan.leadership.map(|way| format!(" --leader {way}"));
+        let is_it = |entry: &&PlacementEntry| Some(entry.policy) == self.plan.placement;
+        let placement = PLACEMENTS.iter().find(is_it);
+        let placement = placement.map(|entry| format!(" --placement {}", entry.name));
+        let options: String = [leader, placement, rule].into_iter().flatten().collect();
         format!(
-            "sublet-lab sim cluster --nodes {} --seed {seed}{} --trace",
-            self.nodes,
-            rule.unwrap_or_default()
+            "sublet-lab sim cluster --nodes {} --seed {seed}{options} --trace",
+            self.plan.nodes,
         )
+    }
+
+    /// The control traffic of the run whose busiest node is the farthest above what it may have, or nearest to it.
+    fn traffic(&self) -> ControlTrafficFigures {
+        let figures = self.outcomes.iter().map(|outcome| outcome.traffic);
+        let excess = |figures: &ControlTrafficFigures| figures.busiest.excess();
+        figures.max_by_key(excess).unwrap_or_default()
+    }
+
+    fn led_by(&self) -> String {
+        let count = |way: Leadership| {
+            let outcomes = self.outcomes.iter();
+            outcomes.filter(|outcome| outcome.leadership == way).count()
+        };
+        let counts = Leadership::ALL.map(|way| (way, count(way)));
+        let counts = counts.iter().filter(|(_, count)| *count > 0);
+        let words: Vec<String> = counts
+            .map(|(way, count)| format!("{count} {way}"))
+            .collect();
+        words.join(", ")
     }
 
     /// The report as text.
@@ -61,13 +90,23 @@ impl ClusterReport {
             count => format!("the judges found something in {count}"),
         };
         let mut text = format!(
-            "{} runs of {} nodes: {found}\n",
+            "{} runs of {} nodes ({}): {found}\n",
             self.outcomes.len(),
-            self.nodes
+            self.plan.nodes,
+            self.led_by(),
         );
         let mut table = table_of(&["what", "in all runs"]);
         for (what, count) in figures(&self.tally()) {
             table.add_row([what.to_owned(), count.to_string()]);
+        }
+        let traffic = self.traffic();
+        for (what, node) in [
+            ("busiest", Some(traffic.busiest)),
+            ("leading", traffic.leader),
+        ] {
+            if let Some(node) = node {
+                table.add_row(traffic_row(what, node));
+            }
         }
         let _ = writeln!(text, "{table}");
         for outcome in &self.outcomes {
@@ -106,14 +145,24 @@ impl ClusterReport {
         });
         json!({
             "version": 1,
-            "nodes": self.nodes,
+            "nodes": self.plan.nodes,
             "runs": self.outcomes.len(),
             "first_seed": self.outcomes.first().map(|outcome| outcome.seed),
             "mutation": self.mutation.map(Mutation::name),
             "failures": failures.collect::<Vec<_>>(),
             "tally": self.tally(),
+            "control_traffic": self.traffic(),
         })
     }
+}
+
+fn traffic_row(what: &str, figures: NodeTrafficFigures) -> [String; 2] {
+    let connections = figures.connections_hundredths as f64 / 100.0;
+    let (bytes, most) = (figures.bytes_per_sec, figures.bytes_max());
+    [
+        format!("control traffic of the {what} node"),
+        format!("{bytes} B/s with {connections:.1} connections; {most} B/s are allowed"),
+    ]
 }
 
 fn table_of(header: &[&str]) -> Table {
@@ -126,7 +175,7 @@ fn table_of(header: &[&str]) -> Table {
 }
 
 /// The figures of a tally, each with its words.
-fn figures(tally: &ClusterTally) -> [(&'static str, u64); 14] {
+fn figures(tally: &ClusterTally) -> [(&'static str, u64); 19] {
     [
         ("events", tally.events),
         ("faults", tally.faults),
@@ -140,6 +189,11 @@ fn figures(tally: &ClusterTally) -> [(&'static str, u64); 14] {
         ("blocks granted", tally.granted),
         ("blocks taken back at once", tally.taken),
         ("blocks that nobody claimed", tally.unclaimed),
+        ("times that a node began to lead", tally.elections),
+        ("pieces of advice", tally.advised),
+        ("of those, followed", tally.followed),
+        ("times that members were drawn", tally.drawn),
+        ("borrowed leases that were lost", tally.leases_lost),
         ("bytes of control lines", tally.control_bytes),
         ("bytes of page messages", tally.page_bytes),
     ]

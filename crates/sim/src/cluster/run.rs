@@ -1,14 +1,17 @@
 //! One run: faults, then everything heals, then all is quiet and the judges look a last time.
 
 use super::environment::ClusterEvent;
+use super::leadership::Leadership;
 use super::mutation::Mutation;
 use super::nemesis::Nemesis;
 use super::plan::ClusterPlan;
 use super::tally::ClusterTally;
 use super::trace::TraceLength;
+use super::traffic::ControlTrafficFigures;
 use super::verdict::ClusterVerdict;
 use super::world::ClusterWorld;
 use crate::machine::tier_store::StoreTierError;
+use crate::virtual_time::VirtualInstant;
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,10 +31,14 @@ pub struct ClusterRun {
 pub struct ClusterOutcome {
     /// The seed.
     pub seed: u64,
+    /// Who led.
+    pub leadership: Leadership,
     /// What a judge found first.
     pub verdict: Option<ClusterVerdict>,
     /// How much happened.
     pub tally: ClusterTally,
+    /// How much control traffic nodes had.
+    pub traffic: ControlTrafficFigures,
     /// The last lines of the trace, or all, the oldest first.
     pub trace: Vec<String>,
 }
@@ -43,6 +50,18 @@ impl ClusterRun {
     ///
     /// This machine has no memory for the stores.
     pub fn play(&self) -> Result<ClusterOutcome, StoreTierError> {
+        self.play_telling(&mut |_| {})
+    }
+
+    /// As [`ClusterRun::play`], and tells each second of virtual time how far the run is.
+    ///
+    /// # Errors
+    ///
+    /// This machine has no memory for the stores.
+    pub fn play_telling(
+        &self,
+        tell: &mut dyn FnMut(VirtualInstant),
+    ) -> Result<ClusterOutcome, StoreTierError> {
         let ClusterRun {
             plan,
             seed,
@@ -51,7 +70,12 @@ impl ClusterRun {
         } = *self;
         let mut world = ClusterWorld::start(plan, seed, mutation, trace)?;
         let mut nemesis = Nemesis::new(&mut world, seed);
+        let mut second = world.env.now.second();
         while let Some(event) = world.step() {
+            if world.env.now.second() != second {
+                second = world.env.now.second();
+                tell(world.env.now);
+            }
             nemesis.follow(&mut world, event)?;
             if event == ClusterEvent::End {
                 world.judge_quiet();
@@ -61,13 +85,18 @@ impl ClusterRun {
                 break;
             }
         }
+        let traffic = &world.env.network.traffic;
+        let traffic = traffic.figures(world.lasts(), world.leader());
+        let leadership = world.leading.leadership;
         let env = &world.env;
         let verdict = env.judges.verdict().cloned();
         let is_kept = verdict.is_some() || trace == TraceLength::Whole;
         let sent = env.network.sent;
         Ok(ClusterOutcome {
             seed,
+            leadership,
             verdict,
+            traffic,
             tally: ClusterTally {
                 control_bytes: sent.control,
                 page_bytes: sent.pages,

@@ -31,6 +31,16 @@ pub struct ClusterTally {
     pub taken: u64,
     /// Blocks that nobody claimed.
     pub unclaimed: u64,
+    /// Times that a node began to lead.
+    pub elections: u64,
+    /// Pieces of advice that leaders sent.
+    pub advised: u64,
+    /// Those that their borrowers followed.
+    pub followed: u64,
+    /// Times that a borrower drew members to ask, because nobody advised.
+    pub drawn: u64,
+    /// Borrowed leases that ended with a connection, a run or a lie, and not by what both ends agreed on.
+    pub leases_lost: u64,
     /// Bytes of control lines.
     pub control_bytes: u64,
     /// Bytes of page messages.
@@ -51,6 +61,11 @@ impl AddAssign for ClusterTally {
         self.granted += more.granted;
         self.taken += more.taken;
         self.unclaimed += more.unclaimed;
+        self.elections += more.elections;
+        self.advised += more.advised;
+        self.followed += more.followed;
+        self.drawn += more.drawn;
+        self.leases_lost += more.leases_lost;
         self.control_bytes += more.control_bytes;
         self.page_bytes += more.page_bytes;
     }

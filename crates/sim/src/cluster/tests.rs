@@ -45,6 +45,53 @@ fn nothing_is_wrong_in_runs_of_two_to_seven_nodes() {
 }
 
 #[test]
+fn leaders_are_elected_and_advise_and_without_one_members_are_drawn() {
+    let of = |leadership| {
+        let mut tally = ClusterTally::default();
+        for seed in 0..8 {
+            let mut run = run(5, seed, None);
+            run.plan.leadership = Some(leadership);
+            let outcome = run.play().expect("memory for a test");
+            let trace = outcome.trace.join("\n");
+            assert_eq!(outcome.verdict, None, "{leadership}, seed {seed}:\n{trace}");
+            assert_eq!(outcome.leadership, leadership);
+            tally += outcome.tally;
+        }
+        tally
+    };
+    let mesh = of(Leadership::Mesh);
+    assert_eq!((mesh.elections, mesh.advised, mesh.drawn), (0, 0, 0));
+    let nobody = of(Leadership::Nobody);
+    assert_eq!((nobody.elections, nobody.advised), (0, 0));
+    assert!(nobody.drawn > 50 && nobody.far_hits > 500, "{nobody:?}");
+    let named = of(Leadership::Static);
+    assert!(named.followed > 20 && named.drawn > 0, "{named:?}");
+    let elected = of(Leadership::Etcd);
+    assert!(
+        elected.elections > 8 && elected.followed > 20,
+        "{elected:?}"
+    );
+    assert!(elected.drawn > 0 && elected.far_hits > 500, "{elected:?}");
+}
+
+/// Nothing that etcd does reaches a page or a lease.
+#[test]
+fn no_lease_is_lost_while_only_etcd_fails() {
+    let mut tally = ClusterTally::default();
+    for seed in 0..12 {
+        let mut run = run(5, seed, None);
+        run.plan.leadership = Some(Leadership::Etcd);
+        run.plan.faults = FaultScope::EtcdAlone;
+        let outcome = run.play().expect("memory for a test");
+        assert_eq!(outcome.verdict, None, "seed {seed}");
+        assert_eq!(outcome.tally.leases_lost, 0, "seed {seed}");
+        tally += outcome.tally;
+    }
+    assert!(tally.faults > 100 && tally.far_hits > 1000, "{tally:?}");
+    assert!(tally.elections > 12, "{tally:?}");
+}
+
+#[test]
 fn each_rule_that_is_left_out_is_found_by_its_judge() {
     for mutation in Mutation::ALL {
         let runs = (0..200).map(|seed| run(5, seed, Some(mutation)).play());
@@ -69,7 +116,7 @@ fn a_report_says_how_to_see_a_failure_again() {
     let mutation = Mutation::BackingUnwritten;
     let outcome = run(2, 1, Some(mutation)).play().expect("memory for a test");
     let report = ClusterReport {
-        nodes: 2,
+        plan: ClusterPlan::of(2),
         mutation: Some(mutation),
         outcomes: vec![outcome],
     };

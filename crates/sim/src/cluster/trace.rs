@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use sublet_lend::ids::LeaseId;
+use sublet_lend::ids::{LeaseId, Term};
 
 use super::content::GuestPage;
 use super::ids::{NodeNumber, NodeRun};
@@ -20,6 +20,8 @@ pub(super) enum TraceEvent {
     Sent(&'static str, NodeNumber),
     /// A control message came.
     Heard(&'static str, NodeNumber),
+    /// The node was told who leads, and in which term.
+    Told(Option<NodeNumber>, Term),
     /// A session began.
     SessionOpened(NodeNumber),
     /// A session ended.
@@ -62,6 +64,10 @@ impl fmt::Display for TraceEvent {
             TraceEvent::Fault(what, Some(other)) => write!(f, "** {what} {other}"),
             TraceEvent::Sent(kind, to) => write!(f, "says {kind} to {to}"),
             TraceEvent::Heard(kind, from) => write!(f, "hears {kind} of {from}"),
+            TraceEvent::Told(Some(leader), term) => {
+                write!(f, "is told that {leader} leads in term {}", term.0)
+            }
+            TraceEvent::Told(None, _) => write!(f, "is told that nobody leads"),
             TraceEvent::SessionOpened(peer) => write!(f, "has a session with {peer}"),
             TraceEvent::SessionClosed(peer) => write!(f, "has no session with {peer} any more"),
             TraceEvent::Lent(to, blocks) => write!(f, "sets {blocks} blocks aside for {to}"),

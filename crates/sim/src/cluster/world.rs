@@ -4,22 +4,26 @@ use sublet_lend::ids::ConnectionId;
 use sublet_lend::node::LendingInput;
 
 use super::environment::{ClusterEvent, Environment};
+use super::etcd_service::{EtcdAlarm, EtcdService};
 use super::ids::{NodeNumber, NodeRun};
 use super::judges::{ClusterJudges, PairBooks};
+use super::leaders::LOOK_EVERY;
+use super::leadership::{Leadership, LeadershipPlan};
 use super::messages::ChannelClass;
 use super::mutation::Mutation;
 use super::network::{CrashKind, Delivery, Network, NetworkAlarm};
-use super::node::{ClusterGuest, ClusterNode, GuestDisk, MemoryShape, NodeShape};
-use super::plan::{ClusterPlan, FAR_BLOCKS_MAX, GUEST_PAGES, NodeRole};
+use super::node::{ClusterGuest, ClusterNode, ConnectionOpener, GuestDisk, MemoryShape, NodeShape};
+use super::plan::{ClusterPlan, FAR_BLOCKS_MAX, FaultScope, GUEST_PAGES, NodeRole};
 use super::trace::{ClusterTrace, TraceEvent, TraceLength};
 use crate::machine::tier_store::StoreTierError;
 use crate::rng::{SimRng, mixed};
-use crate::virtual_time::VirtualInstant;
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// The parts of a run that draw random numbers of their own.
 const NETWORK_PART: u64 = 1;
 const LUCK_PART: u64 = 2;
 const NODES_PART: u64 = 3;
+const ETCD_PART: u64 = 3 << 32;
 
 /// The slowest clock and the fastest, in hundredths of the true speed.
 pub(super) const CLOCK_PERCENTS: (u32, u32) = (80, 120);
@@ -39,6 +43,7 @@ struct NodePlace {
 pub(super) struct ClusterWorld {
     pub(super) env: Environment,
     plan: ClusterPlan,
+    pub(super) leading: LeadershipPlan,
     seed: u64,
     places: Vec<NodePlace>,
     /// Whether guests have stopped.
@@ -64,10 +69,15 @@ impl ClusterWorld {
         let mut world = ClusterWorld {
             env: Environment::new(network, judges, trace, luck, mutation),
             plan,
+            leading: LeadershipPlan::of(&plan, seed, mutation),
             seed,
             places: Vec::with_capacity(usize::from(plan.nodes)),
             is_quiet: false,
         };
+        if world.leading.leadership == Leadership::Etcd {
+            let luck = SimRng::of_part(seed, ETCD_PART);
+            world.env.etcd = Some(EtcdService::new(luck, CLOCK_PERCENTS, mutation));
+        }
         for number in 0..plan.nodes {
             let place = world.place(number);
             world.places.push(place);
@@ -76,6 +86,8 @@ impl ClusterWorld {
             world.begin_run(NodeNumber(number))?;
         }
         let env = &mut world.env;
+        env.set_alarms();
+        env.after(LOOK_EVERY, ClusterEvent::LeadersLook);
         env.after(plan.heals_after(), ClusterEvent::Heal);
         env.after(plan.quiet_after(), ClusterEvent::Quiet);
         env.after(plan.ends_after(), ClusterEvent::End);
@@ -123,6 +135,22 @@ impl ClusterWorld {
         Some((node, &mut self.env))
     }
 
+    /// A node that runs and is not stopped.
+    pub(super) fn awake(&self, node: NodeNumber) -> Option<&ClusterNode> {
+        let node = self.places[node.slot()].node.as_deref();
+        node.filter(|node| node.state.stopped_until <= self.env.now)
+    }
+
+    /// How long the run takes.
+    pub(super) fn lasts(&self) -> VirtualDuration {
+        self.plan.ends_after()
+    }
+
+    /// Which faults there are.
+    pub(super) fn fault_scope(&self) -> FaultScope {
+        self.plan.faults
+    }
+
     /// The blocks that a node's host lets it have when it needs none itself.
     pub(super) fn own_max(&self, node: NodeNumber) -> u64 {
         self.places[node.slot()].own_max
@@ -161,7 +189,7 @@ impl ClusterWorld {
         let guest = ClusterGuest::new(place.role.habits(), SimRng::seeded(env.luck.bits()));
         env.network.links().turn_on(number);
         env.network.start(run);
-        let node = ClusterNode::start(env, shape, guest, disk)?;
+        let node = ClusterNode::start(env, (shape, &self.leading), guest, disk)?;
         place.node = Some(Box::new(node));
         Ok(())
     }
@@ -180,6 +208,9 @@ impl ClusterWorld {
         if kind == CrashKind::Host {
             env.network.links().turn_off(number);
         }
+        if let Some(etcd) = &mut env.etcd {
+            etcd.forget(run);
+        }
         env.set_alarms();
         env.judges.content.restarted(number);
         env.judges.recall.over(number);
@@ -194,6 +225,8 @@ impl ClusterWorld {
         }
         match event {
             ClusterEvent::Network(alarm) => self.network(alarm),
+            ClusterEvent::Etcd(alarm) => self.etcd(alarm),
+            ClusterEvent::LeadersLook => self.look_at_leaders(),
             ClusterEvent::Dialed(from, to) => self.dialed(from, to),
             ClusterEvent::Tick(run) => self.with(run, ClusterNode::tick),
             ClusterEvent::Carry(run) => self.with(run, ClusterNode::carry),
@@ -229,6 +262,7 @@ impl ClusterWorld {
             ClusterEvent::Network(NetworkAlarm::Unacknowledged(id, side)) => {
                 self.env.network.end_of(id, side.other())?
             }
+            ClusterEvent::Etcd(alarm) => self.env.etcd.as_ref()?.run_of(alarm)?,
             _ => return None,
         };
         let node = self.places[run.node.slot()].node.as_ref()?;
@@ -269,6 +303,16 @@ impl ClusterWorld {
         }
     }
 
+    fn etcd(&mut self, alarm: EtcdAlarm) {
+        let env = &mut self.env;
+        let etcd = env.etcd.as_mut();
+        let told = etcd.and_then(|etcd| etcd.wake(env.now, alarm));
+        env.set_alarms();
+        if let Some((run, answer)) = told {
+            self.with(run, |node, env| node.etcd_answered(env, answer));
+        }
+    }
+
     /// An attempt to connect for control messages ends.
     fn dialed(&mut self, from: NodeRun, to: NodeNumber) {
         let accepts = self.env.network.accepts(from.node, to);
@@ -284,8 +328,9 @@ impl ClusterWorld {
         let is_there = self.places[from.node.slot()].node.as_ref();
         if is_there.is_some_and(|node| node.state.run == from) {
             let id: ConnectionId = self.env.open([from, peer], ChannelClass::Control);
-            self.with(from, |node, env| node.connected(env, id, peer));
-            self.with(peer, |node, env| node.connected(env, id, from));
+            let (ours, theirs) = (ConnectionOpener::ThisNode, ConnectionOpener::Peer);
+            self.with(from, |node, env| node.connected(env, (id, ours), peer));
+            self.with(peer, |node, env| node.connected(env, (id, theirs), from));
         }
     }
 
@@ -301,6 +346,7 @@ impl ClusterWorld {
 
     /// Judges what must hold when all has been quiet.
     pub(super) fn judge_quiet(&mut self) {
+        self.judge_followers();
         for number in self.numbers() {
             let Some(node) = self.places[number.slot()].node.as_deref() else {
                 continue;

@@ -76,16 +76,16 @@ impl AskedLender {
 
     /// Records an answer, or a request that was given up after `took`.
     pub(super) fn ended(&mut self, asked: AskDecision, took: VirtualDuration) {
-        let took: Duration = took.into();
+        let (took, limit): (Duration, Duration) = (took.into(), asked.time_limit.into());
         match (self.choice, asked.purpose) {
             (GuardChoice::None, _) => {}
-            (_, AskPurpose::Probe) if took >= asked.time_limit.into() => {
+            (_, AskPurpose::Probe) if took >= limit => {
                 self.guard.ping_timed_out(took);
             }
             (_, AskPurpose::Probe) => {
                 self.guard.pinged(took);
             }
-            (_, AskPurpose::Fetch) if took >= asked.time_limit.into() => {
+            (_, AskPurpose::Fetch) if took >= limit => {
                 self.guard.timed_out(took);
             }
             (_, AskPurpose::Fetch) => {

@@ -30,6 +30,7 @@ use error::ResultsError;
 use experiment::{Experiment, Reads};
 use experiments::EXPERIMENTS;
 use record::Record;
+pub(super) use recording::peak_of;
 use recording::print_progress;
 
 /// The folder of records and pictures, beside the page.

@@ -115,7 +115,7 @@ fn wait(mut child: Child) -> io::Result<(ExitStatus, f64)> {
 }
 
 /// The most memory that the process has held so far, in KiB; 0 if it has ended.
-fn peak_of(status_file: &Path) -> u64 {
+pub(in crate::sim) fn peak_of(status_file: &Path) -> u64 {
     let status = fs::read_to_string(status_file).unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = peak.and_then(|peak| peak.split_whitespace().next()?.parse().ok());

@@ -6,6 +6,7 @@
 mod books;
 mod calm;
 mod content;
+mod leading;
 mod owner;
 mod recall;
 mod seal;
@@ -13,6 +14,9 @@ mod seal;
 pub(super) use books::{NodeBooks, PairBooks};
 pub(super) use calm::WaitingRequest;
 pub(super) use content::{ContentLedger, DiskSource};
+pub(super) use leading::{
+    ElectionJudge, ElectionState, ObeyedLeader, SeekingBorrower, SilentLeader,
+};
 pub(super) use owner::{OwnerJudge, ServedSession};
 pub(super) use recall::RecallJudge;
 pub(super) use seal::SealJudge;
@@ -25,6 +29,7 @@ use crate::virtual_time::VirtualInstant;
 pub(super) struct ClusterJudges {
     pub(super) owner: OwnerJudge,
     pub(super) content: ContentLedger,
+    pub(super) election: ElectionJudge,
     pub(super) recall: RecallJudge,
     pub(super) seal: SealJudge,
     verdict: Option<ClusterVerdict>,
@@ -36,6 +41,7 @@ impl ClusterJudges {
         ClusterJudges {
             owner: OwnerJudge::default(),
             content: ContentLedger::new(nodes, pages),
+            election: ElectionJudge::default(),
             recall: RecallJudge::default(),
             seal: SealJudge::default(),
             verdict: None,

@@ -1,6 +1,7 @@
 //! Owner: a block is in one lease at most, and serves only who has that.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use sublet_lend::ids::{Incarnation, LeaseId, LentBlock, PeerId, SessionId};
 use sublet_lend::lender::LoanTable;
@@ -46,6 +47,20 @@ impl OwnerJudge {
         finding(format!(
             "index {index} of lease {lease} is granted again: for block {} after {}",
             block.block, before.block
+        ))
+    }
+
+    /// A borrower makes blocks of a lender ready. Their lender granted each, and nobody else can.
+    pub(in crate::cluster) fn borrowed(
+        &self,
+        lender: NodeRun,
+        lease: LeaseId,
+        mut indices: Range<u32>,
+    ) -> Option<Finding> {
+        let is_invented = |index: &u32| !self.granted.contains_key(&(lender, lease, *index));
+        let index = indices.find(is_invented)?;
+        finding(format!(
+            "index {index} of lease {lease} is borrowed, and {lender} never granted it"
         ))
     }
 
@@ -146,6 +161,16 @@ mod tests {
         assert!(judge.block_served(again, lease, 0, block(7, 1)).is_some());
         assert_eq!(judge.granted(again, lease, 0, block(7, 1)), None);
         assert!(judge.granted(LENDER, lease, 0, block(9, 3)).is_some());
+    }
+
+    #[test]
+    fn nobody_borrows_what_its_lender_did_not_grant() {
+        let mut judge = OwnerJudge::default();
+        let lease = LeaseId(1);
+        judge.granted(LENDER, lease, 0, block(7, 1));
+        assert_eq!(judge.borrowed(LENDER, lease, 0..1), None);
+        assert!(judge.borrowed(LENDER, lease, 0..2).is_some());
+        assert!(judge.borrowed(LENDER, LeaseId(2), 0..1).is_some());
     }
 
     #[test]

@@ -2,9 +2,14 @@
 //!
 //! Each run draws which kinds of faults it has and how often, so that some runs are full of one kind.
 
+mod fault_kind;
+mod leading;
+
 use std::time::Duration;
 
 use sublet_lend::node::LendingInput;
+
+use fault_kind::FaultKind;
 
 use super::environment::ClusterEvent;
 use super::ids::NodeNumber;
@@ -22,56 +27,6 @@ const NEMESIS_PART: u64 = 1 << 32;
 /// The shortest and the longest mean time between two faults, in milliseconds.
 const PAUSE_MILLIS: (u64, u64) = (80, 800);
 
-/// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FaultKind {
-    /// One direction of a link, or both, lets nothing through.
-    Cut,
-    /// A connection breaks amid its messages.
-    Break,
-    /// Nothing leaves on a link for a while.
-    Stall,
-    /// A link is slow.
-    Slow,
-    /// A node lets no connection in.
-    Refuse,
-    /// A node ends, and starts again.
-    Crash,
-    /// A node stops, and goes on.
-    Stop,
-    /// A node's clock runs at another speed.
-    Clock,
-    /// A host needs memory itself.
-    Need,
-    /// A node wishes for more or less.
-    Wish,
-    /// An operator asks for blocks back.
-    Recall,
-    /// An operator drains a node, or lets it lend again.
-    Drain,
-    /// A lender alters pages.
-    Lie,
-}
-
-impl FaultKind {
-    /// Every kind.
-    const ALL: [FaultKind; 13] = [
-        FaultKind::Cut,
-        FaultKind::Break,
-        FaultKind::Stall,
-        FaultKind::Slow,
-        FaultKind::Refuse,
-        FaultKind::Crash,
-        FaultKind::Stop,
-        FaultKind::Clock,
-        FaultKind::Need,
-        FaultKind::Wish,
-        FaultKind::Recall,
-        FaultKind::Drain,
-        FaultKind::Lie,
-    ];
-}
-
 /// Who does the faults of a run.
 pub(super) struct Nemesis {
     luck: SimRng,
@@ -86,11 +41,13 @@ impl Nemesis {
     pub(super) fn new(world: &mut ClusterWorld, seed: u64) -> Nemesis {
         let mut luck = SimRng::of_part(seed, NEMESIS_PART);
         let mut weights = [0; FaultKind::ALL.len()];
-        for weight in &mut weights {
-            *weight = match luck.below(3) {
+        for (weight, kind) in weights.iter_mut().zip(FaultKind::ALL) {
+            let drawn = match luck.below(3) {
                 0 => 0,
                 _ => 1 + luck.below(8),
             };
+            let is_there = kind.is_within(world.fault_scope(), world.leading.leadership);
+            *weight = if is_there { drawn } else { 0 };
         }
         let (least, most) = PAUSE_MILLIS;
         let mut nemesis = Nemesis {
@@ -131,6 +88,10 @@ impl Nemesis {
                     .env
                     .note(one, TraceEvent::Fault("link heals with", Some(other)));
             }
+            ClusterEvent::EtcdReached(node) => {
+                let now = world.env.now;
+                world.etcd_service(|etcd| etcd.reconnect(now, node));
+            }
             ClusterEvent::Admits(node) => world.env.network.links().admit(node),
             ClusterEvent::Honest(run) => {
                 if let Some((node, _)) = world.running(run.node) {
@@ -147,6 +108,8 @@ impl Nemesis {
     fn heal(&mut self, world: &mut ClusterWorld) -> Result<(), StoreTierError> {
         self.is_over = true;
         world.env.network.links().heal_all();
+        let now = world.env.now;
+        world.etcd_service(|etcd| etcd.heal(now));
         for number in world.numbers() {
             world.begin_run(number)?;
             let own = world.own_max(number);
@@ -162,6 +125,9 @@ impl Nemesis {
 
     fn strike(&mut self, world: &mut ClusterWorld) {
         let sum: u64 = self.weights.iter().sum();
+        if sum == 0 {
+            return;
+        }
         let mut left = self.luck.below(sum);
         let mut chosen = FaultKind::Break;
         for (kind, weight) in FaultKind::ALL.into_iter().zip(self.weights) {
@@ -186,6 +152,7 @@ impl Nemesis {
             FaultKind::Recall => self.recall(world),
             FaultKind::Drain => self.drain(world),
             FaultKind::Lie => self.lie(world),
+            of_leader => self.strike_leader(world, of_leader),
         }
     }
 
@@ -224,6 +191,9 @@ impl Nemesis {
     fn break_one(&mut self, world: &mut ClusterWorld) {
         let env = &mut world.env;
         let count = env.network.connections().count() as u64;
+        if count == 0 {
+            return;
+        }
         let nth = self.luck.below(count) as usize;
         let Some((id, [one, other], _)) = env.network.connections().nth(nth) else {
             return;

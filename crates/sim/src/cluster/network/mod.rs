@@ -19,6 +19,7 @@ use sublet_lend::ids::ConnectionId;
 
 use super::ids::{NodeNumber, NodeRun};
 use super::messages::{ChannelClass, Payload};
+use super::traffic::ControlTraffic;
 use crate::rng::SimRng;
 use crate::virtual_time::{VirtualDuration, VirtualInstant};
 pub(super) use alarms::NetworkAlarm;
@@ -74,6 +75,8 @@ pub(super) struct Network {
     next: u64,
     alarms: NetworkAlarms,
     pub(super) sent: SentBytes,
+    /// Of each node.
+    pub(super) traffic: ControlTraffic,
 }
 
 impl Network {
@@ -88,6 +91,7 @@ impl Network {
             next: 1,
             alarms: NetworkAlarms::default(),
             sent: SentBytes::default(),
+            traffic: ControlTraffic::default(),
         }
     }
 
@@ -144,7 +148,12 @@ impl Network {
         };
         let bytes = payload.bytes();
         match class {
-            ChannelClass::Control => self.sent.control += bytes,
+            ChannelClass::Control => {
+                self.sent.control += bytes;
+                if let Some(connection) = self.connections.get(&id) {
+                    self.traffic.carried(connection.ends, bytes);
+                }
+            }
             ChannelClass::Read | ChannelClass::Write => self.sent.pages += bytes,
         }
         self.push(now, id, side.other(), Some(payload));

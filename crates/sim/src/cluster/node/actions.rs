@@ -3,7 +3,7 @@
 use sublet_lend::control::{ControlMessage, Grant, encode_line};
 use sublet_lend::ids::{ConnectionId, PeerId, SessionId};
 use sublet_lend::lender::LoanLookup;
-use sublet_lend::node::{LendingAction, LendingChange};
+use sublet_lend::node::{BorrowEnd, LendingAction, LendingChange};
 
 use super::cluster_node::ClusterNode;
 use super::fetcher::FetchOutcome;
@@ -35,6 +35,7 @@ impl ClusterNode {
         match action {
             LendingAction::Connect { peer } => {
                 let to = self.state.member(peer);
+                self.asks(env, to);
                 let wait = env.network.delay(run.node, to).times(2);
                 env.after(wait, ClusterEvent::Dialed(run, to));
             }
@@ -67,13 +68,16 @@ impl ClusterNode {
                 self.state.sessions.insert(peer, session);
             }
             LendingAction::CloseSession { peer, ours } => self.close_session(env, peer, ours),
-            LendingAction::Log(event) => {
-                if let LendingChange::Unclaimed { blocks, .. } = event.change {
-                    env.tally.unclaimed += u64::from(blocks);
-                }
-            }
+            LendingAction::Log(event) => count(env, event.change),
             LendingAction::LogStranger { .. } | LendingAction::Left => {}
             for_store => {
+                if let LendingAction::OpenLease {
+                    peer, lease, range, ..
+                }
+                | LendingAction::ExtendLease { peer, lease, range } = for_store
+                {
+                    self.judge_borrowed(env, peer, (lease, range.first()..range.end()));
+                }
                 let (state, lending) = (&mut self.state, &self.lending);
                 let inputs = self.work.perform(state, env, lending, for_store);
                 self.inputs.extend(inputs);
@@ -101,13 +105,16 @@ impl ClusterNode {
         let Some(link) = self.control.get(&connection) else {
             return;
         };
-        env.note(
-            self.state.node(),
-            TraceEvent::Sent(message.kind(), link.peer.node),
-        );
-        let peer = self.state.node().peer(link.peer.node);
-        if let ControlMessage::Grant(grant) = message {
-            self.judge_grant(env, peer, grant);
+        let to = link.peer.node;
+        env.note(self.state.node(), TraceEvent::Sent(message.kind(), to));
+        match message {
+            ControlMessage::Grant(grant) => {
+                let peer = self.state.node().peer(to);
+                self.judge_grant(env, peer, grant);
+            }
+            ControlMessage::Borrow(_) => self.asks(env, to),
+            ControlMessage::Advise(_) if !self.sends_advice(env) => return,
+            _ => {}
         }
         let mut line = Vec::with_capacity(128);
         encode_line(message, &mut line);
@@ -128,5 +135,15 @@ impl ClusterNode {
                 env.judge(run.node, finding);
             }
         }
+    }
+}
+
+fn count(env: &mut Environment, change: LendingChange) {
+    match change {
+        LendingChange::Unclaimed { blocks, .. } => env.tally.unclaimed += u64::from(blocks),
+        LendingChange::BorrowEnded { reason, .. } if !matches!(reason, BorrowEnd::Lender(_)) => {
+            env.tally.leases_lost += 1;
+        }
+        _ => {}
     }
 }

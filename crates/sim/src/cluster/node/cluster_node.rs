@@ -14,8 +14,10 @@ use sublet_store::EvictAheadScope;
 
 use super::clock::NodeClock;
 use super::courier::Courier;
+use super::etcd_member::EtcdMember;
 use super::fetcher::{FetchedPage, Fetcher};
 use super::guest::{ClusterGuest, GuestDisk, GuestTools, finish_reads};
+use super::leading::NodeLeading;
 use super::memory::{MemoryShape, NodeMemory};
 use super::page_server::{Honesty, PageServer};
 use super::routes::LeaseRoutes;
@@ -24,6 +26,7 @@ use super::store_work::{StoreWork, taken_back};
 use crate::cluster::environment::{ClusterEvent, Environment};
 use crate::cluster::ids::{NodeNumber, NodeRun};
 use crate::cluster::judges::NodeBooks;
+use crate::cluster::leadership::LeadershipPlan;
 use crate::cluster::messages::{PageMessage, Payload};
 use crate::cluster::mutation::Mutation;
 use crate::cluster::network::Delivery;
@@ -54,6 +57,13 @@ pub(in crate::cluster) struct NodeShape {
     pub(in crate::cluster) wish: u32,
 }
 
+/// Who opened a control connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cluster) enum ConnectionOpener {
+    ThisNode,
+    Peer,
+}
+
 /// A control connection.
 pub(super) struct ControlLink {
     reader: LineReader,
@@ -73,6 +83,7 @@ pub(in crate::cluster) struct ClusterNode {
     pub(super) fetcher: Fetcher,
     pub(super) server: PageServer,
     pub(super) work: StoreWork,
+    pub(super) leading: NodeLeading,
     /// What happened and the lending node was not told yet.
     pub(super) inputs: VecDeque<LendingInput>,
     chores_at: Option<Duration>,
@@ -90,12 +101,13 @@ impl ClusterNode {
     /// There is no memory.
     pub(in crate::cluster) fn start(
         env: &mut Environment,
-        shape: NodeShape,
+        (shape, plan): (NodeShape, &LeadershipPlan),
         guest: ClusterGuest,
         disk: GuestDisk,
     ) -> Result<ClusterNode, StoreTierError> {
         let NodeShape { run, memory, .. } = shape;
-        let lending = LendingNode::new(Duration::ZERO, settings(&shape));
+        let topology = plan.topology(memory.seed);
+        let lending = LendingNode::new(Duration::ZERO, settings(&shape, topology));
         let mut node = ClusterNode {
             state: NodeState {
                 run,
@@ -115,6 +127,7 @@ impl ClusterNode {
             fetcher: Fetcher::default(),
             server: PageServer::default(),
             work: StoreWork::new(memory.far_max),
+            leading: NodeLeading::new(plan, || EtcdMember::new(&shape)),
             inputs: VecDeque::new(),
             chores_at: None,
             borrowers: BTreeSet::new(),
@@ -122,6 +135,7 @@ impl ClusterNode {
         };
         env.note(run.node, TraceEvent::Started(run));
         env.tally.starts += 1;
+        node.begin_with_etcd(shape.nodes);
         env.after(node.guest.pause(), ClusterEvent::Guest(run));
         node.tick(env);
         Ok(node)
@@ -138,7 +152,9 @@ impl ClusterNode {
             self.state.memory.do_chores(now);
             let wanted = self.work.wanted(&self.state, &self.lending, self.wish);
             self.inputs.push_back(wanted);
+            self.inputs.push_back(self.state.memory.arena());
         }
+        self.follow_etcd(env);
         self.give_back(env);
         let host = RecallReason::Host;
         self.inputs.extend(taken_back(&self.state, env, host));
@@ -158,7 +174,13 @@ impl ClusterNode {
             .evict_ahead(EvictAheadScope::All, now);
         self.state.memory.set_sending(self.fetcher.sending(local));
         self.courier.wake_if_waiting(&self.state, env);
+        self.watch_leader(env);
         self.judge(env);
+    }
+
+    /// The control connections that are open.
+    pub(in crate::cluster) fn control_connections(&self) -> usize {
+        self.control.len()
     }
 
     /// Gives the host back what is above the limit, unless the run asks borrowers for that.
@@ -238,7 +260,7 @@ impl ClusterNode {
     pub(in crate::cluster) fn connected(
         &mut self,
         env: &mut Environment,
-        connection: ConnectionId,
+        (connection, opener): (ConnectionId, ConnectionOpener),
         peer: NodeRun,
     ) {
         let reader = LineReader::default();
@@ -246,10 +268,18 @@ impl ClusterNode {
             .insert(connection, ControlLink { reader, peer });
         let word = env.luck.bits().to_le_bytes();
         let nonce = std::array::from_fn(|n| word[n % word.len()]);
-        let input = LendingInput::Connected {
-            connection,
-            name: peer.node.name(),
-            nonce: SessionNonce(nonce),
+        let (name, nonce) = (peer.node.name(), SessionNonce(nonce));
+        let input = match opener {
+            ConnectionOpener::ThisNode => LendingInput::Connected {
+                connection,
+                name,
+                nonce,
+            },
+            ConnectionOpener::Peer => LendingInput::Accepted {
+                connection,
+                name,
+                nonce,
+            },
         };
         self.tell(env, input);
     }
@@ -328,7 +358,7 @@ impl ClusterNode {
                 Ok(Some(ControlLine::Message(message))) => {
                     env.note(self.state.node(), TraceEvent::Heard(message.kind(), peer));
                     if let Some(message) = self.as_heard(env, peer, message) {
-                        self.tell(env, LendingInput::message(connection, message));
+                        self.hear(env, (connection, peer), message);
                     }
                 }
             }
@@ -398,7 +428,7 @@ impl ClusterNode {
     }
 }
 
-fn settings(shape: &NodeShape) -> NodeSettings {
+fn settings(shape: &NodeShape, topology: Topology) -> NodeSettings {
     let node = shape.run.node;
     let others = (0..shape.nodes)
         .map(NodeNumber)
@@ -421,6 +451,6 @@ fn settings(shape: &NodeShape) -> NodeSettings {
         borrow_max: shape.memory.far_max,
         drain: None,
         presence: Presence::Here,
-        topology: Topology::FullMesh,
+        topology,
     }
 }

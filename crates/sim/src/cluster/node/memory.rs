@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
+use sublet_lend::node::LendingInput;
 use sublet_store::{
     AwayTicket, GetOutcome, MappedMemory, PageKey, PageSending, PageSettings, Release, Store,
     StoreSettings, UnwrittenPage, Worker,
@@ -138,6 +139,16 @@ impl NodeMemory {
                 tenant: None,
             };
             self.worker.release(release, now);
+        }
+    }
+
+    /// How large the arena may be, and how much of that nobody uses.
+    pub(in crate::cluster) fn arena(&self) -> LendingInput {
+        let blocks = |bytes: Bytes| u32::try_from(bytes.0 / BLOCK).unwrap_or(u32::MAX);
+        let (limit, figures) = (self.store.limit(), self.store.figures());
+        LendingInput::Arena {
+            total: blocks(limit),
+            free: blocks(limit - figures.held + figures.free),
         }
     }
 

@@ -4,14 +4,17 @@ mod actions;
 mod clock;
 mod cluster_node;
 mod courier;
+mod etcd_member;
 mod fetcher;
 mod guest;
+mod leader_watch;
+mod leading;
 mod memory;
 mod page_server;
 mod routes;
 mod state;
 mod store_work;
 
-pub(super) use cluster_node::{ClusterNode, NodeShape};
+pub(super) use cluster_node::{ClusterNode, ConnectionOpener, NodeShape};
 pub(super) use guest::{ClusterGuest, GuestDisk, GuestHabits};
 pub(super) use memory::MemoryShape;
