@@ -114,6 +114,7 @@ fn steps(against: Option<&Path>) -> Vec<CheckStep> {
         models(),
         doc(),
         pressure(),
+        cluster(),
         fuzz(),
     ];
     steps.extend(clients(against));
@@ -304,6 +305,13 @@ fn pressure() -> CheckStep {
         200,
         vec![lab.args(["bench", "pressure", "--small"])],
     )
+}
+
+/// A thousand clusters of five nodes, with leaders, an etcd and faults, in virtual time.
+fn cluster() -> CheckStep {
+    let lab = CommandLine::new(built("sublet-lab"));
+    let seeds = ["sim", "cluster", "--nodes", "5", "--seeds", "1000"];
+    step("cluster", 120, vec![lab.args(seeds)])
 }
 
 /// The programs that are needed to boot guests and to judge their disks.

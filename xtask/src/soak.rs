@@ -103,6 +103,7 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
         step("clients", vec![build.clone(), random]),
         guests("cuts", CUT_NEEDS, "fsynced", build.clone()),
         far(),
+        cluster(),
         guests("vm", ci::VM_NEEDS, "not fsynced", build.clone()),
         lenders(build.clone()),
         clusters(build),
@@ -127,6 +128,32 @@ fn far() -> CheckStep {
 
 /// Seconds that ten million operations at a lender take on a quiet machine, with the build.
 const FAR_SECONDS_QUIET: u64 = 900;
+
+/// Clusters in virtual time: a night of seeds of five nodes, a few of fifty, a thousand nodes, and each rule left out.
+fn cluster() -> CheckStep {
+    let build = CommandLine::new("cargo").args(["build", "--release", "--locked"]);
+    let lab = |words: &[&str]| {
+        let lab = CommandLine::new(root().join("target/release/sublet-lab"));
+        lab.args(["sim", "cluster"]).args(words.iter().copied())
+    };
+    CheckStep {
+        name: "cluster",
+        needs: &["c++"],
+        seconds_quiet: CLUSTER_SECONDS_QUIET,
+        lane: StepLane::Building,
+        lines: vec![
+            build.args(["--package", "sublet-lab"]),
+            lab(&["--seeds", "400000"]),
+            lab(&["--nodes", "50", "--seeds", "400"]),
+            lab(&["--nodes", "1000", "--leader", "static", "--seed", "1"]),
+            lab(&["--nodes", "1000", "--leader", "etcd", "--seed", "1"]),
+            lab(&["--mutate", "all"]),
+        ],
+    }
+}
+
+/// Seconds that a night of clusters takes on a quiet machine.
+const CLUSTER_SECONDS_QUIET: u64 = 8 * 3600;
 
 /// Seconds that the long forms with real guests take on a quiet machine: 50 power cuts, and 20 deaths of the server per
 /// way in.
