@@ -311,7 +311,7 @@ fn pressure() -> CheckStep {
 fn cluster() -> CheckStep {
     let lab = CommandLine::new(built("sublet-lab"));
     let seeds = ["sim", "cluster", "--nodes", "5", "--seeds", "1000"];
-    step("cluster", 120, vec![lab.args(seeds)])
+    step("cluster", 60, vec![lab.args(seeds)])
 }
 
 /// The programs that are needed to boot guests and to judge their disks.

@@ -11,6 +11,7 @@ mod ids;
 mod judges;
 mod leaders;
 mod leadership;
+mod leadership_plan;
 mod messages;
 mod mutation;
 mod nemesis;

@@ -17,8 +17,8 @@ use super::courier::Courier;
 use super::etcd_member::EtcdMember;
 use super::fetcher::{FetchedPage, Fetcher};
 use super::guest::{ClusterGuest, GuestDisk, GuestTools, finish_reads};
-use super::leading::NodeLeading;
 use super::memory::{MemoryShape, NodeMemory};
+use super::node_leading::NodeLeading;
 use super::page_server::{Honesty, PageServer};
 use super::routes::LeaseRoutes;
 use super::state::NodeState;
@@ -26,7 +26,7 @@ use super::store_work::{StoreWork, taken_back};
 use crate::cluster::environment::{ClusterEvent, Environment};
 use crate::cluster::ids::{NodeNumber, NodeRun};
 use crate::cluster::judges::NodeBooks;
-use crate::cluster::leadership::LeadershipPlan;
+use crate::cluster::leadership_plan::LeadershipPlan;
 use crate::cluster::messages::{PageMessage, Payload};
 use crate::cluster::mutation::Mutation;
 use crate::cluster::network::Delivery;
@@ -127,7 +127,9 @@ impl ClusterNode {
             fetcher: Fetcher::default(),
             server: PageServer::default(),
             work: StoreWork::new(memory.far_max),
-            leading: NodeLeading::new(plan, || EtcdMember::new(&shape)),
+            leading: NodeLeading::new(plan, || {
+                EtcdMember::new(run.node.name(), shape.incarnation, memory.seed)
+            }),
             inputs: VecDeque::new(),
             chores_at: None,
             borrowers: BTreeSet::new(),

@@ -10,10 +10,8 @@ use sublet_etcd::member::{
 };
 use sublet_etcd::record::NodeRecord;
 use sublet_etcd::store::Term as EtcdTerm;
-use sublet_lend::ids::{ClusterName, NodeName, Term};
+use sublet_lend::ids::{ClusterName, Incarnation, NodeName, Term};
 use sublet_lend::node::{LendTo, LendingInput, MemberSettings, MembersChange};
-
-use super::cluster_node::NodeShape;
 
 /// A node's place in etcd.
 pub(super) struct EtcdMember {
@@ -36,12 +34,11 @@ pub(super) struct LeaderTold {
 
 impl EtcdMember {
     /// A node that has not asked for anything yet.
-    pub(super) fn new(shape: &NodeShape) -> EtcdMember {
-        let own = shape.run.node.name();
+    pub(super) fn new(own: NodeName, incarnation: Incarnation, seed: u64) -> EtcdMember {
         let record = NodeRecord {
             addresses: vec![format!("{own}:7071")],
             fingerprint: "00".repeat(32),
-            incarnation: shape.incarnation.to_string(),
+            incarnation: incarnation.to_string(),
             rack: None,
         };
         let settings = EtcdSettings {
@@ -50,7 +47,7 @@ impl EtcdMember {
             record: record.encode().expect("a short record"),
             candidacy: Candidacy::Candidate,
             ttl: TTL_DEFAULT,
-            seed: shape.memory.seed,
+            seed,
         };
         EtcdMember {
             machine: ClusterMember::new(settings),
@@ -143,29 +140,13 @@ mod tests {
     use sublet_etcd::testing::FakeEtcd;
 
     use super::*;
-    use crate::cluster::ids::{NodeNumber, NodeRun};
-    use crate::cluster::node::memory::MemoryShape;
-
-    fn shape() -> NodeShape {
-        let node = NodeNumber(2);
-        let run = NodeRun { node, run: 0 };
-        NodeShape {
-            run,
-            nodes: 5,
-            incarnation: run.incarnation(1),
-            memory: MemoryShape {
-                own_max: 8,
-                far_max: 8,
-                seed: 3,
-            },
-            clock_percent: 100,
-            wish: 0,
-        }
-    }
+    use crate::cluster::ids::NodeNumber;
 
     #[test]
     fn it_leads_while_its_lease_lives_by_its_own_clock_and_no_longer() {
-        let (mut member, mut etcd) = (EtcdMember::new(&shape()), FakeEtcd::default());
+        let own = NodeNumber(2).name();
+        let mut member = EtcdMember::new(own, Incarnation(5), 3);
+        let mut etcd = FakeEtcd::default();
         let millis = Duration::from_millis;
         for step in 0..10 {
             let now = millis(100 * step);

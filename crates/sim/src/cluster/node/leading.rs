@@ -8,43 +8,15 @@ use sublet_lend::ids::{ConnectionId, LeaseId, PeerId, Term};
 use sublet_lend::node::{LendingInput, MembersChange};
 
 use super::cluster_node::ClusterNode;
-use super::etcd_member::{EtcdMember, LeaderTold};
-use super::leader_watch::{BorrowerWish, LeaderIntent, LeaderWatch, TermOrder};
+use super::etcd_member::LeaderTold;
+use super::leader_watch::{BorrowerWish, LeaderIntent};
 use crate::cluster::environment::Environment;
 use crate::cluster::ids::NodeNumber;
-use crate::cluster::leadership::{Leadership, LeadershipPlan};
 use crate::cluster::mutation::Mutation;
 use crate::cluster::trace::TraceEvent;
 
 /// A lease that no lender makes.
 const INVENTED_LEASE: LeaseId = LeaseId(u32::MAX);
-
-/// The node's part in who leads.
-pub(super) struct NodeLeading {
-    member: Option<EtcdMember>,
-    watch: Option<LeaderWatch>,
-    /// The leader before this one, until it reports. Only a run waits for it that leaves that rule out.
-    predecessor: Option<NodeNumber>,
-    planned_at: Duration,
-}
-
-impl NodeLeading {
-    /// The part of a node by a run's plan.
-    pub(super) fn new(plan: &LeadershipPlan, member: impl FnOnce() -> EtcdMember) -> NodeLeading {
-        let watch = match plan.leadership {
-            Leadership::Mesh => None,
-            Leadership::Nobody => Some((None, TermOrder::OfOneRun)),
-            Leadership::Static => Some((Some(plan.named), TermOrder::OfOneRun)),
-            Leadership::Etcd => Some((None, TermOrder::Rising)),
-        };
-        NodeLeading {
-            member: (plan.leadership == Leadership::Etcd).then(member),
-            watch: watch.map(|(leader, order)| LeaderWatch::new(leader, order)),
-            predecessor: None,
-            planned_at: Duration::ZERO,
-        }
-    }
-}
 
 impl ClusterNode {
     /// Forgets the members until etcd names them. Each keeps its number.

@@ -10,6 +10,7 @@ mod guest;
 mod leader_watch;
 mod leading;
 mod memory;
+mod node_leading;
 mod page_server;
 mod routes;
 mod state;
