@@ -114,7 +114,7 @@ fn steps(against: Option<&Path>) -> Vec<CheckStep> {
         models(),
         doc(),
         pressure(),
-        cluster(),
+        sim_cluster(),
         fuzz(),
     ];
     steps.extend(clients(against));
@@ -308,10 +308,10 @@ fn pressure() -> CheckStep {
 }
 
 /// A thousand clusters of five nodes, with leaders, an etcd and faults, in virtual time.
-fn cluster() -> CheckStep {
+fn sim_cluster() -> CheckStep {
     let lab = CommandLine::new(built("sublet-lab"));
     let seeds = ["sim", "cluster", "--nodes", "5", "--seeds", "1000"];
-    step("cluster", 60, vec![lab.args(seeds)])
+    step("sim-cluster", 60, vec![lab.args(seeds)])
 }
 
 /// The programs that are needed to boot guests and to judge their disks.

@@ -103,7 +103,7 @@ fn steps(minutes: u64) -> Vec<CheckStep> {
         step("clients", vec![build.clone(), random]),
         guests("cuts", CUT_NEEDS, "fsynced", build.clone()),
         far(),
-        cluster(),
+        sim_cluster(),
         guests("vm", ci::VM_NEEDS, "not fsynced", build.clone()),
         lenders(build.clone()),
         clusters(build),
@@ -130,16 +130,16 @@ fn far() -> CheckStep {
 const FAR_SECONDS_QUIET: u64 = 900;
 
 /// Clusters in virtual time: a night of seeds of five nodes, a few of fifty, a thousand nodes, and each rule left out.
-fn cluster() -> CheckStep {
+fn sim_cluster() -> CheckStep {
     let build = CommandLine::new("cargo").args(["build", "--release", "--locked"]);
     let lab = |words: &[&str]| {
         let lab = CommandLine::new(root().join("target/release/sublet-lab"));
         lab.args(["sim", "cluster"]).args(words.iter().copied())
     };
     CheckStep {
-        name: "cluster",
+        name: "sim-cluster",
         needs: &["c++"],
-        seconds_quiet: CLUSTER_SECONDS_QUIET,
+        seconds_quiet: SIM_CLUSTER_SECONDS_QUIET,
         lane: StepLane::Building,
         lines: vec![
             build.args(["--package", "sublet-lab"]),
@@ -153,7 +153,7 @@ fn cluster() -> CheckStep {
 }
 
 /// Seconds that a night of clusters takes on a quiet machine.
-const CLUSTER_SECONDS_QUIET: u64 = 8 * 3600;
+const SIM_CLUSTER_SECONDS_QUIET: u64 = 8 * 3600;
 
 /// Seconds that the long forms with real guests take on a quiet machine: 50 power cuts, and 20 deaths of the server per
 /// way in.

@@ -179,7 +179,8 @@ impl VmcaReport {
 
     /// What moved between nodes, and what came from disks: the mean of both nodes and all seeds.
     fn moved(&self, scenario: VmcaScenario) -> FigureTable {
-        let figures: [(&str, fn(&NodeOutcome) -> f64); 3] = [
+        type OfNode = fn(&NodeOutcome) -> f64;
+        let figures: [(&str, OfNode); 3] = [
             ("MiB borrowed at most", |node| {
                 2.0 * f64::from(node.borrowed_most)
             }),
@@ -190,13 +191,13 @@ impl VmcaReport {
                 node.disk_pages_read as f64 / 1e3
             }),
         ];
-        let value = |policy: VmcaPolicy, figure: fn(&NodeOutcome) -> f64| {
+        let value = |policy: VmcaPolicy, figure: OfNode| {
             let of_seed = |seed: &u64| self.outcomes.get(&(scenario, policy, *seed));
             let nodes = self.seeds.iter().filter_map(of_seed);
             let nodes = nodes.flat_map(|outcome| &outcome.nodes);
             mean(&nodes.map(figure).collect::<Vec<f64>>())
         };
-        let row = |(words, figure): (&str, fn(&NodeOutcome) -> f64)| FigureRow {
+        let row = |(words, figure): (&str, OfNode)| FigureRow {
             name: ["a node".to_owned(), words.to_owned()],
             values: VmcaPolicy::ALL.map(|policy| value(policy, figure)).to_vec(),
         };
