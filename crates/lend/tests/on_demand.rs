@@ -305,6 +305,27 @@ fn a_lower_term_than_the_highest_seen_is_ignored() {
     assert_eq!(m.called, ["a"]);
 }
 
+/// The leader told of its next term before the store did. Then the store says that nobody leads.
+#[test]
+fn that_nobody_leads_counts_though_the_leader_told_of_a_later_term() {
+    let mut m = Told::new(LeaderNaming::Elected, &["a", "l"]);
+    m.tell(LendingInput::Leader {
+        leader: Some(name("l")),
+        term: Term(5),
+    });
+    m.pass(Duration::from_millis(200));
+    let leader = m.up("l");
+    m.hear(leader, advice(8, "z", 1));
+    m.tell(LendingInput::Leader {
+        leader: None,
+        term: Term(5),
+    });
+    let following = || m.node.status().following.expect("on demand");
+    assert_eq!((following().leader, following().term), (None, Term(8)));
+    m.hear(leader, advice(9, "a", 3));
+    assert_eq!(m.ignored(), 1, "it leads no more");
+}
+
 #[test]
 fn another_run_of_a_named_leader_begins_with_its_own_terms() {
     let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "l"]);

@@ -1,6 +1,6 @@
 //! Runs a scenario from its beginning to its end, one event after another.
 //!
-//! Others run a host piece by piece, and lend it memory between the pieces ([`SimulatedHost`]).
+//! Others run a host piece by piece, and lend it memory between the pieces (`SimulatedHost`).
 
 use std::fmt;
 use std::io::{self, Read};

@@ -66,12 +66,13 @@ impl LendingNode {
         }
     }
 
-    /// An election has an outcome.
+    /// An election has an outcome. That nobody leads counts in any term: the store may not have told of the last one.
     pub(super) fn leader_named(&mut self, now: Duration, leader: Option<NodeName>, term: Term) {
         let Some(part) = &mut self.on_demand else {
             return;
         };
-        if part.settings.leader != LeaderNaming::Elected || term < part.leader.term {
+        let is_outdated = leader.is_some() && term < part.leader.term;
+        if part.settings.leader != LeaderNaming::Elected || is_outdated {
             part.ignored += 1;
             return;
         }
@@ -80,7 +81,7 @@ impl LendingNode {
             part.view.clear();
         }
         part.leader.name = leader;
-        part.leader.term = term;
+        part.leader.term = part.leader.term.max(term);
         self.find_leader(now);
         let peer = self.on_demand.as_ref().and_then(|part| part.leader.peer);
         if let Some(peer) = peer.filter(|peer| self.links[peer.slot()].is_up()) {

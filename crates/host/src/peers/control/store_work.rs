@@ -28,12 +28,12 @@ use crate::peers::ticket_check::TicketCheck;
 /// The number of blocks by which the size of their records is judged.
 const RECORDS_SAMPLE: u32 = 1024;
 
-/// The records of borrowed blocks may take one part in so many of what the arena may hold.
+/// The records of borrowed blocks and the outbox may take one part in so many of what the arena may hold.
 const OVERHEAD_ONE_IN: u64 = 2;
 
-/// The same while no lender is [much quicker](is_much_quicker) than a backing. What a page from there saves is little then, and the
-/// records take memory from pages here.
-const OVERHEAD_ONE_IN_UNPROVEN: u64 = 16;
+/// The same for the records alone, while no lender is [much quicker](is_much_quicker) than a backing. What a page from
+/// there saves is little then, and the records take memory from pages here.
+const RECORDS_ONE_IN_UNPROVEN: u64 = 16;
 
 /// Returns whether a tenant's evictions count as a want of memory.
 pub(super) type TenantBorrowing = Box<dyn Fn(&TenantFigures) -> Borrowing + Send>;
@@ -335,24 +335,28 @@ impl StoreWork {
         LendingInput::Wanted { blocks }
     }
 
-    /// Which part of the arena's limit the records of borrowed blocks may take.
-    fn overhead_one_in(&self) -> u64 {
-        let guards = self.tables.far.ledger().guards();
-        match guards.iter().any(is_worth_much) {
-            true => OVERHEAD_ONE_IN,
-            false => OVERHEAD_ONE_IN_UNPROVEN,
-        }
-    }
-
     /// How many further blocks have a record, and room for it in the arena.
     fn blocks_with_room(&self) -> u32 {
         let store = self.store();
-        let vacant = vacant_records(self.borrow_max, store.figures().far.borrowed);
-        let room = Bytes(store.limit().0 / self.overhead_one_in()) - store.far_overhead();
+        let borrowed = store.figures().far.borrowed;
         let of_many = store.far_overhead_of(RECORDS_SAMPLE).0.max(1);
+        let part = |one_in: u64| Bytes(store.limit().0 / one_in);
+        let guards = self.tables.far.ledger().guards();
+        let room = part(OVERHEAD_ONE_IN) - store.far_overhead();
+        let room = match guards.iter().any(is_worth_much) {
+            true => room,
+            false => room.min(part(RECORDS_ONE_IN_UNPROVEN) - records(borrowed, of_many)),
+        };
         let blocks = u128::from(room.0) * u128::from(RECORDS_SAMPLE) / u128::from(of_many);
+        let vacant = vacant_records(self.borrow_max, borrowed);
         u32::try_from(blocks.min(u128::from(vacant))).expect("no more than a number of blocks")
     }
+}
+
+/// What the records of borrowed blocks take, of which [`RECORDS_SAMPLE`] take `of_many` bytes.
+fn records(borrowed: Bytes, of_many: u64) -> Bytes {
+    let bytes = u128::from(borrowed.blocks()) * u128::from(of_many) / u128::from(RECORDS_SAMPLE);
+    Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
 }
 
 /// Returns whether a lender is asked, and is much quicker than its backing.
@@ -397,5 +401,13 @@ mod tests {
         assert_eq!(vacant_records(128, Bytes::mib(2 * 100)), 28);
         assert_eq!(vacant_records(128, Bytes::mib(2 * 128)), 0);
         assert_eq!(vacant_records(64, Bytes::mib(2 * 128)), 0);
+    }
+
+    #[test]
+    fn records_take_as_much_as_their_blocks_say() {
+        let many = Bytes(BLOCK_BYTES * u64::from(RECORDS_SAMPLE));
+        assert_eq!(records(Bytes::ZERO, 5000), Bytes::ZERO);
+        assert_eq!(records(many, 5000), Bytes(5000));
+        assert_eq!(records(many * 3, 5000), Bytes(15_000));
     }
 }
