@@ -23,6 +23,8 @@ pub(super) struct EtcdMember {
     leading: Option<EtcdTerm>,
     /// What the lending node was told last.
     told: LeaderTold,
+    /// Whether a leader that etcd names no more still counts, because a rule is left out.
+    awaits_leader: bool,
 }
 
 /// Who leads and in which term, as a lending node is told.
@@ -55,7 +57,13 @@ impl EtcdMember {
             known: None,
             leading: None,
             told: LeaderTold::default(),
+            awaits_leader: false,
         }
+    }
+
+    /// Believes in a leader until another one leads.
+    pub(super) fn await_leader(&mut self) {
+        self.awaits_leader = true;
     }
 
     /// Takes an answer.
@@ -93,6 +101,7 @@ impl EtcdMember {
                     change.added.retain(|member| member.name != name);
                     change.removed.push(name);
                 }
+                MemberEvent::Leader(None) if self.awaits_leader => {}
                 MemberEvent::Leader(leader) => self.known = leader,
                 MemberEvent::Elected { term } => self.leading = Some(term),
                 MemberEvent::Deposed { .. } => self.leading = None,

@@ -38,6 +38,9 @@ impl ClusterNode {
             return;
         };
         member.tick(now);
+        if env.leaves_out(Mutation::SilentLeaderAwaited) {
+            member.await_leader();
+        }
         while let Some(request) = member.next_request(now) {
             env.ask_etcd(self.state.run, request);
         }
