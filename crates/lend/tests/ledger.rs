@@ -6,8 +6,8 @@ use std::time::Duration;
 use sublet_lend::control::{BlockCount, ClusterReport, PairCounts};
 use sublet_lend::ids::{NodeName, Term};
 use sublet_lend::leader::{
-    ADVISE_AFTER, AWAY_AFTER, ClusterNodeState, GONE_AFTER, GONE_SHOWN_FOR, Ledger, LedgerAction,
-    LedgerSettings, MISMATCH_ALARM_AFTER,
+    ADVISE_AFTER, AWAY_AFTER, ClusterNodeState, ClusterNodeStatus, GONE_AFTER, GONE_SHOWN_FOR,
+    Ledger, LedgerAction, LedgerSettings, MISMATCH_ALARM_AFTER,
 };
 use sublet_policy::placement::PlacementChoice;
 
@@ -206,4 +206,28 @@ fn a_plan_is_what_comes_next_and_sends_nothing() {
     assert!(reported.ledger.poll_action().is_none());
     let explained = reported.ledger.status(reported.now).advice;
     assert_eq!(explained.last().map(|given| given.why), Some(plan[0].why));
+}
+
+/// A node that asks for the list in parts gets what the leader shows at once.
+#[test]
+fn pages_of_nodes_are_the_whole_list_by_name() {
+    let settings = LedgerSettings {
+        term: Term(3),
+        placement: PlacementChoice::default(),
+        seed: 1,
+    };
+    let names = (0..100).rev().map(|n| name(&format!("n{n}")));
+    let ledger = Ledger::new(Duration::ZERO, settings, names);
+    let whole = ledger.status(Duration::ZERO).nodes;
+    let mut paged = Vec::new();
+    loop {
+        let after = paged.last().map(|node: &ClusterNodeStatus| &node.name);
+        let page = ledger.nodes_after(Duration::ZERO, after, 33);
+        if page.is_empty() {
+            break;
+        }
+        assert!(page.len() <= 33);
+        paged.extend(page);
+    }
+    assert_eq!(paged, whole);
 }

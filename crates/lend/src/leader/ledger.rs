@@ -8,7 +8,7 @@ use sublet_policy::placement::{
     Advice, CreditBounds, DrawStream, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
 };
 
-use super::cluster_status::{ClusterNodeState, ClusterStatus, GivenAdvice};
+use super::cluster_status::{ClusterNodeState, ClusterNodeStatus, ClusterStatus, GivenAdvice};
 use super::ledger_node::{LedgerNode, Pairs, blocks_of};
 use super::member_list::{MemberList, Participation, UpdateFor};
 use super::pair_books::{LendingPair, PairBooks, PairMismatch};
@@ -402,12 +402,36 @@ impl Ledger {
         advice.iter().map(|one| self.named(now, one)).collect()
     }
 
-    /// How the cluster stands. Nodes that are gone for more than a day are left out.
-    pub fn status(&self, now: Duration) -> ClusterStatus {
-        let is_shown = |node: &&LedgerNode| {
+    /// Nodes that are gone for more than a day are left out.
+    fn shown(&self, now: Duration) -> impl Iterator<Item = &LedgerNode> {
+        let is_shown = move |node: &&LedgerNode| {
             node.state != ClusterNodeState::Gone || now.saturating_sub(node.since) < GONE_SHOWN_FOR
         };
-        let nodes = self.nodes.iter().filter(is_shown);
+        self.nodes.iter().filter(is_shown)
+    }
+
+    /// The nodes after a name, or the first ones, as [`Ledger::status`] shows them: this many at most.
+    pub fn nodes_after(
+        &self,
+        now: Duration,
+        after: Option<&NodeName>,
+        most: usize,
+    ) -> Vec<ClusterNodeStatus> {
+        let mut first: BTreeMap<&NodeName, &LedgerNode> = BTreeMap::new();
+        for node in self.shown(now) {
+            if after.is_none_or(|after| node.name > *after) {
+                first.insert(&node.name, node);
+                if first.len() > most {
+                    first.pop_last();
+                }
+            }
+        }
+        first.into_values().map(LedgerNode::status).collect()
+    }
+
+    /// How the cluster stands. Nodes that are gone for more than a day are left out.
+    pub fn status(&self, now: Duration) -> ClusterStatus {
+        let nodes = self.shown(now);
         let by_name: BTreeMap<&NodeName, _> =
             nodes.map(|node| (&node.name, node.status())).collect();
         let alarms = self.books.alarms(now).map(|(pair, mismatch)| PairMismatch {

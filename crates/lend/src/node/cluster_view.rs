@@ -78,21 +78,18 @@ impl LendingNode {
 
 /// The nodes after a name, as many as a part has. The last part has the rest of the view.
 fn view_part(ledger: &Ledger, now: Duration, after: Option<&NodeName>) -> ViewPart {
-    let status = ledger.status(now);
-    let nodes = status.nodes.iter();
-    let rest: Vec<&ClusterNodeStatus> = nodes
-        .filter(|node| after.is_none_or(|after| node.name > *after))
-        .collect();
-    let more = rest.len() > VIEW_NODES_MAX;
+    // One more than a part has, to know whether there are more.
+    let nodes = ledger.nodes_after(now, after, VIEW_NODES_MAX + 1);
+    let more = nodes.len() > VIEW_NODES_MAX;
     let part = ViewPart {
-        term: status.term,
-        nodes: ListUpTo::first(rest.into_iter().map(|node| view_node(node, now))),
+        term: ledger.term(),
+        nodes: ListUpTo::first(nodes.iter().map(|node| view_node(node, now))),
         more,
         ..ViewPart::default()
     };
     match more {
         true => part,
-        false => with_rest(part, &status, ledger, now),
+        false => with_rest(part, &ledger.status(now), ledger, now),
     }
 }
 
