@@ -10,8 +10,11 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGALRM, SIGIO, SIGPROF, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXFSZ};
+use signal_hook::consts::{
+    SIGALRM, SIGINT, SIGIO, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXFSZ,
+};
 use signal_hook::flag;
 
 use crate::exit::Exit;
@@ -28,6 +31,16 @@ pub(crate) fn survive_large_files() -> io::Result<()> {
 pub(crate) fn survive_strays() -> Result<(), Exit> {
     let caught = STRAY.into_iter().try_for_each(catch);
     caught.map_err(|error| Exit::failed(format_args!("cannot handle signals: {error}")))
+}
+
+/// Returns what becomes true once the user interrupts a command that waits (SIGINT or SIGTERM).
+pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Exit> {
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&is_interrupted))
+            .map_err(|error| Exit::failed(format_args!("cannot handle signals: {error}")))?;
+    }
+    Ok(is_interrupted)
 }
 
 fn catch(signal: i32) -> io::Result<()> {

@@ -1,13 +1,10 @@
 //! `sublet cluster leave`: the node takes everything back and gives everything back, and then stays out.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use sublet_client::Admin;
 use sublet_client::messages::{ChangeLifetime, LeaveCluster, LendPhase, LendStatus};
 use sublet_types::Bytes;
@@ -16,6 +13,7 @@ use crate::admin_options::AdminOptions;
 use crate::exit::{Exit, print_error};
 use crate::grants::TemporaryFlag;
 use crate::notice_period::NoticePeriod;
+use crate::signals::interruption;
 
 /// How often to ask how much is still lent and borrowed.
 const ASK_EVERY: Duration = Duration::from_millis(200);
@@ -56,12 +54,10 @@ enum LeaveEnd {
 impl LeaveArgs {
     /// Leaves, and shows what is not back yet meanwhile.
     pub(super) fn run(&self) -> Exit {
-        let is_interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            if let Err(error) = flag::register(signal, Arc::clone(&is_interrupted)) {
-                return Exit::failed(format_args!("cannot handle signals: {error}"));
-            }
-        }
+        let is_interrupted = match interruption() {
+            Ok(is_interrupted) => is_interrupted,
+            Err(exit) => return exit,
+        };
         let admin = match self.daemon.admin() {
             Ok(admin) => admin,
             Err(exit) => return exit,
