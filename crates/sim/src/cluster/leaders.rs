@@ -28,7 +28,7 @@ impl ClusterWorld {
 
     /// Lets the judge look at the election, and counts connections.
     pub(super) fn look_at_leaders(&mut self) {
-        self.env.network.traffic.begin_sample();
+        self.env.network.traffic.begin_sample(self.env.now);
         for number in self.numbers() {
             let connections = self.awake(number).map(|node| node.control_connections());
             let connections = connections.unwrap_or_default();

@@ -86,7 +86,7 @@ impl ClusterRun {
             }
         }
         let traffic = &world.env.network.traffic;
-        let traffic = traffic.figures(world.lasts(), world.leader());
+        let traffic = traffic.figures(world.env.now, world.leader());
         let leadership = world.leading.leadership;
         let env = &world.env;
         let verdict = env.judges.verdict().cloned();

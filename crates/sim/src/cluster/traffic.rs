@@ -1,15 +1,20 @@
 //! How much control traffic each node has: bytes of the lines that it sends and is sent, before TLS.
+//!
+//! The first seconds do not count. All nodes start then, and each is told the names of all others once.
 
 use serde::Serialize;
 
 use super::ids::{NodeNumber, NodeRun};
-use crate::virtual_time::VirtualDuration;
+use crate::virtual_time::{VirtualDuration, VirtualInstant};
 
 /// The bytes a second that a node's connections may cost, each.
 pub const CONNECTION_BYTES_MAX: u64 = 300;
 
 /// The bytes a second that a node may cost besides.
 pub const NODE_BYTES_MAX: u64 = 500;
+
+/// Traffic counts from the first sample after this time.
+const COUNTS_AFTER: VirtualDuration = VirtualDuration::secs(10);
 
 /// What is counted of one node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,6 +29,8 @@ struct NodeTraffic {
 pub(super) struct ControlTraffic {
     nodes: Vec<NodeTraffic>,
     samples: u64,
+    /// Since when it counts.
+    since: VirtualInstant,
 }
 
 /// The control traffic of one node.
@@ -69,7 +76,14 @@ impl ControlTraffic {
     }
 
     /// A sample begins.
-    pub(super) fn begin_sample(&mut self) {
+    pub(super) fn begin_sample(&mut self, now: VirtualInstant) {
+        let start = VirtualInstant::START;
+        if self.since == start && now >= start + COUNTS_AFTER {
+            *self = ControlTraffic {
+                since: now,
+                ..ControlTraffic::default()
+            };
+        }
         self.samples += 1;
     }
 
@@ -85,13 +99,13 @@ impl ControlTraffic {
         &mut self.nodes[node.slot()]
     }
 
-    /// The figures of a run that lasted so long.
+    /// The figures until now.
     pub(super) fn figures(
         &self,
-        lasted: VirtualDuration,
+        now: VirtualInstant,
         leader: Option<NodeNumber>,
     ) -> ControlTrafficFigures {
-        let secs = (lasted.0 / 1_000_000_000).max(1);
+        let secs = (now.since(self.since).0 / 1_000_000_000).max(1);
         let of = |(number, node): (usize, &NodeTraffic)| NodeTrafficFigures {
             node: NodeNumber(number as u16),
             bytes_per_sec: node.bytes / secs,
@@ -119,14 +133,21 @@ mod tests {
             run: 0,
         };
         let mut traffic = ControlTraffic::default();
+        traffic.carried([run(0), run(1)], 1_000_000);
+        let at = |secs| VirtualInstant::START + VirtualDuration::secs(secs);
+        traffic.begin_sample(at(9));
+        traffic.sample(NodeNumber(1), 1_000);
+        traffic.begin_sample(at(10));
+        traffic.sample(NodeNumber(1), 20);
+        traffic.sample(NodeNumber(0), 1);
         traffic.carried([run(0), run(1)], 6_000);
         traffic.carried([run(2), run(1)], 2_000);
-        for _ in 0..4 {
-            traffic.begin_sample();
+        for secs in 11..14 {
+            traffic.begin_sample(at(secs));
             traffic.sample(NodeNumber(1), 20);
             traffic.sample(NodeNumber(0), 1);
         }
-        let figures = traffic.figures(VirtualDuration::secs(5), Some(NodeNumber(1)));
+        let figures = traffic.figures(at(15), Some(NodeNumber(1)));
         assert_eq!(figures.mean_bytes_per_sec, (1_200 + 1_600 + 400) / 3);
         assert_eq!(figures.busiest.node, NodeNumber(0));
         assert_eq!(

@@ -18,7 +18,7 @@ use super::plan::{ClusterPlan, FAR_BLOCKS_MAX, FaultScope, GUEST_PAGES, NodeRole
 use super::trace::{ClusterTrace, TraceEvent, TraceLength};
 use crate::machine::tier_store::StoreTierError;
 use crate::rng::{SimRng, mixed};
-use crate::virtual_time::{VirtualDuration, VirtualInstant};
+use crate::virtual_time::VirtualInstant;
 
 /// The parts of a run that draw random numbers of their own.
 const NETWORK_PART: u64 = 1;
@@ -140,11 +140,6 @@ impl ClusterWorld {
     pub(super) fn awake(&self, node: NodeNumber) -> Option<&ClusterNode> {
         let node = self.places[node.slot()].node.as_deref();
         node.filter(|node| node.state.stopped_until <= self.env.now)
-    }
-
-    /// How long the run takes.
-    pub(super) fn lasts(&self) -> VirtualDuration {
-        self.plan.ends_after()
     }
 
     /// Which faults there are.

@@ -38,6 +38,9 @@ pub unsafe trait Memory: Send + Sync {
     fn lock(&self) -> std::io::Result<()>;
 }
 
+/// Bytes of a huge page.
+pub(super) const HUGE_PAGE: usize = 2 << 20;
+
 /// Private anonymous memory of this process.
 #[derive(Debug)]
 pub struct MappedMemory {
@@ -73,10 +76,14 @@ impl MappedMemory {
         let skip = start.as_ptr().align_offset(align);
         // SAFETY: `skip` is less than `align`, so `skip + len` stays inside the mapping.
         let base = unsafe { start.add(skip) };
-        // SAFETY: the range lies in the mapping just made; huge pages change no content.
-        let huge = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
-        // A kernel without huge pages serves small ones: slower, not wrong (`sublet doctor` says so).
-        let _ = huge;
+        // One huge page over several small ranges would be held for all of them as soon as one is written.
+        if len >= HUGE_PAGE {
+            // SAFETY: the range lies in the mapping just made; huge pages change no content.
+            let huge =
+                unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
+            // A kernel without huge pages serves small ones: slower, not wrong (`sublet doctor` says so).
+            let _ = huge;
+        }
         Ok(MappedMemory {
             start,
             mapped_len,

@@ -1,10 +1,10 @@
-//! A table of words beside the blocks. It is zero until written, lies in huge pages, and is backed only where it was
-//! touched.
+//! A table of words beside the blocks. It is zero until written, and is backed only where it was touched. One that fills
+//! a huge page lies in huge pages.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 
-use super::memory::{MappedMemory, Memory};
+use super::memory::{HUGE_PAGE, MappedMemory, Memory};
 
 /// Words of a row.
 pub(crate) const ROW: usize = 8;
@@ -18,15 +18,17 @@ pub(crate) struct WordTable {
 /// Bytes that the kernel takes back at least.
 const KERNEL_PAGE: usize = 4096;
 
-/// The alignment of the rows: a huge page.
-const ALIGN: usize = 2 << 20;
-
 impl WordTable {
     /// Reserves address space for this many rows of 32 bytes.
     pub(crate) fn reserve(rows: usize) -> std::io::Result<WordTable> {
-        let bytes = (rows * size_of::<[AtomicU32; ROW]>()).next_multiple_of(ALIGN);
+        let bytes = rows * size_of::<[AtomicU32; ROW]>();
+        // The table of a small arena would cost a huge page at its first word.
+        let align = match bytes {
+            HUGE_PAGE.. => HUGE_PAGE,
+            _ => KERNEL_PAGE,
+        };
         Ok(WordTable {
-            memory: MappedMemory::reserve(bytes, ALIGN)?,
+            memory: MappedMemory::reserve(bytes.next_multiple_of(align), align)?,
             rows,
         })
     }
@@ -51,7 +53,7 @@ impl WordTable {
     #[inline]
     pub(crate) fn row(&self, row: u32) -> &[AtomicU32; ROW] {
         assert!((row as usize) < self.rows);
-        // SAFETY: inside the mapping by the assertion, and aligned, because rows begin at a huge page. Fresh memory is
+        // SAFETY: inside the mapping by the assertion, and aligned, because rows begin at a page. Fresh memory is
         // zero, which is a valid row. Nobody reaches it except through shared atomics.
         unsafe {
             &*self

@@ -58,8 +58,8 @@ const CRAWLED_AT_ONCE: u64 = 4096;
 pub(crate) struct Items {
     pub(crate) arena: Arc<Arena>,
     pub(crate) tenants: Arc<Tenants>,
-    /// The items of each tenant, by its number.
-    by_tenant: Box<[OnceLock<TenantItems>]>,
+    /// The items of each tenant, by its number. Places without a tenant are small.
+    by_tenant: Box<[OnceLock<Box<TenantItems>>]>,
     table: Table,
     /// The index of large values' chunks.
     chunks: OnceLock<Table>,
@@ -106,7 +106,7 @@ impl Items {
     /// A tenant's part of the engine. It is made when it is first needed.
     #[inline]
     pub(crate) fn tenant_items(&self, tenant: &Tenant) -> &TenantItems {
-        self.by_tenant[usize::from(tenant.id.0)].get_or_init(TenantItems::default)
+        self.by_tenant[usize::from(tenant.id.0)].get_or_init(Box::default)
     }
 
     /// Resets the counters of a removed tenant and what was learned of its items.

@@ -72,8 +72,8 @@ pub(crate) struct PageStore {
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) frames: FrameTable,
     pub(crate) pools: Pools,
-    /// The pages of each tenant, by its number.
-    by_tenant: Box<[OnceLock<TenantPages>]>,
+    /// The pages of each tenant, by its number. Places without a tenant are small.
+    by_tenant: Box<[OnceLock<Box<TenantPages>>]>,
     pub(crate) seed: HashSeed,
     shared: Mutex<SharedPools>,
     settings: PageSettings,
@@ -139,18 +139,21 @@ impl PageStore {
             let PageSettings {
                 shards, eviction, ..
             } = self.settings;
-            TenantPages::new(shards, self.seed, eviction, self.far.of_tenant())
+            let far = self.far.of_tenant();
+            Box::new(TenantPages::new(shards, self.seed, eviction, far))
         })
     }
 
     /// A tenant's part of the page store, if it ever had pages or pools.
     pub(crate) fn existing_tenant_pages(&self, tenant: &Tenant) -> Option<&TenantPages> {
-        self.by_tenant[usize::from(tenant.id.0)].get()
+        let place = &self.by_tenant[usize::from(tenant.id.0)];
+        place.get().map(Box::as_ref)
     }
 
     /// All tenants' parts of the page store.
     fn all_tenant_pages(&self) -> impl Iterator<Item = &TenantPages> {
-        self.by_tenant.iter().filter_map(OnceLock::get)
+        let made = self.by_tenant.iter().filter_map(OnceLock::get);
+        made.map(Box::as_ref)
     }
 
     /// The bytes of a frame. The caller holds its shard's lock and is pinned.

@@ -19,14 +19,17 @@ use super::super::tested_server::free_port;
 /// The disk: far more than any arena holds.
 const DISK: Bytes = Bytes::gib(256);
 
-/// The borrower's arena.
-const ARENA: Bytes = Bytes::mib(64);
+/// The borrower's arena. Half of it may hold records of borrowed blocks, which is enough for 20 GiB of them.
+const ARENA: Bytes = Bytes::mib(768);
+
+/// What the disk answers after. A borrower takes little of a lender that is hardly quicker than its disk.
+const SLOW: &str = "1ms";
 
 /// The borrower's outbox: the default.
 const OUTBOX: Bytes = Bytes::mib(4);
 
 /// Reads at a time, and how long it reads between two looks at the lender.
-const DEPTH: u16 = 32;
+const DEPTH: u16 = 128;
 const READS_FOR: Duration = Duration::from_millis(200);
 
 /// A daemon that borrows.
@@ -64,7 +67,8 @@ impl BorrowingPeer {
         let tables = self.pair.borrower_tables(most, OUTBOX);
         // The first of these lines belongs to the disk. It keeps each page that it reads, so that it soon evicts others.
         let tables = format!("fill = \"miss\"\n{tables}");
-        let served = DiskServer::ours_in_arena(sublet, &self.folder, &image, None, ARENA, &tables);
+        let slow = Some(SLOW);
+        let served = DiskServer::ours_in_arena(sublet, &self.folder, &image, slow, ARENA, &tables);
         self.served = Some(served?);
         Ok(())
     }

@@ -29,8 +29,8 @@ const LENT_AFTER: Duration = Duration::from_secs(10);
 /// Filling is given up after this.
 const FILL_MAX: Duration = Duration::from_secs(300);
 
-/// A daemon that lends its arena has at least this in memory when the arena is full.
-const LENT_MIN: Bytes = Bytes::mib(256);
+/// A daemon that lends its arena has at least one part in so many of what it may have in memory when the arena is full.
+const LENT_ONE_IN_MIN: u64 = 2;
 
 /// Values as large as Mortar's.
 const VALUE_BYTES: usize = 50_000;
@@ -52,11 +52,16 @@ pub(crate) enum DaemonError {
     /// It could not be filled.
     #[error("cannot fill sublet serve: {0}")]
     Fill(io::Error),
-    /// Its arena stayed nearly empty, so that figures would say nothing.
+    /// Its arena stayed rather empty, so that figures would say nothing.
     #[error(
-        "sublet serve holds only {0} although another daemon should have borrowed all that it has"
+        "sublet serve holds only {held} of {room} although another daemon should have borrowed all that it has"
     )]
-    LittleLent(Bytes),
+    LittleLent {
+        /// What it holds.
+        held: Bytes,
+        /// What it may hold.
+        room: Bytes,
+    },
     /// Nobody borrows of it.
     #[error("cannot borrow of sublet serve: {0}")]
     Borrower(#[from] BlockError),
@@ -96,6 +101,8 @@ pub(super) struct FilledDaemon {
     child: Child,
     port: u16,
     folder: PathBuf,
+    /// What its arena may hold.
+    room: Bytes,
 }
 
 impl FilledDaemon {
@@ -142,6 +149,7 @@ impl FilledDaemon {
             child,
             port,
             folder,
+            room: arena.unwrap_or(host.free),
         };
         daemon.await_answer()?;
         if let Some(borrower) = &mut daemon.borrower {
@@ -191,15 +199,15 @@ impl FilledDaemon {
             }
             grew_at.elapsed() < full_after && begun.elapsed() < FILL_MAX
         })?;
-        let full = self.resident();
-        match self.borrower.is_some() && full < LENT_MIN {
-            true => Err(DaemonError::LittleLent(full)),
-            false => Ok(full),
+        let (held, room) = (self.resident(), self.room);
+        match self.borrower.is_some() && held < Bytes(room.0 / LENT_ONE_IN_MIN) {
+            true => Err(DaemonError::LittleLent { held, room }),
+            false => Ok(held),
         }
     }
 
-    /// Stores items, or lets the borrower read, until it has `amount` in memory. Returns how long that took, or nothing if it took longer than
-    /// `most`.
+    /// Stores items, or lets the borrower read, until it has `amount` in memory. Returns how long that took, or nothing
+    /// if it took longer than `most`.
     pub(super) fn fill_to(
         &self,
         amount: Bytes,
