@@ -33,7 +33,7 @@ const OVERHEAD_ONE_IN: u64 = 2;
 
 /// The same for the records alone, while no lender is [much quicker](is_much_quicker) than a backing. What a page from
 /// there saves is little then, and the records take memory from pages here.
-const RECORDS_ONE_IN_UNPROVEN: u64 = 16;
+const RECORDS_ONE_IN_UNPROVEN: u64 = 64;
 
 /// Returns whether a tenant's evictions count as a want of memory.
 pub(super) type TenantBorrowing = Box<dyn Fn(&TenantFigures) -> Borrowing + Send>;

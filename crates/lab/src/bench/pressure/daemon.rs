@@ -29,8 +29,9 @@ const LENT_AFTER: Duration = Duration::from_secs(10);
 /// Filling is given up after this.
 const FILL_MAX: Duration = Duration::from_secs(300);
 
-/// A daemon that lends its arena has at least one part in so many of what it may have in memory when the arena is full.
-const LENT_ONE_IN_MIN: u64 = 2;
+/// A daemon that lends its arena has at least one part in so many of the host's free memory when the arena is full. In a
+/// cgroup it may have half of that.
+const LENT_ONE_IN_MIN: u64 = 4;
 
 /// Values as large as Mortar's.
 const VALUE_BYTES: usize = 50_000;
@@ -59,7 +60,7 @@ pub(crate) enum DaemonError {
     LittleLent {
         /// What it holds.
         held: Bytes,
-        /// What it may hold.
+        /// The size of its arena, or the memory that was free before it.
         room: Bytes,
     },
     /// Nobody borrows of it.
@@ -101,7 +102,7 @@ pub(super) struct FilledDaemon {
     child: Child,
     port: u16,
     folder: PathBuf,
-    /// What its arena may hold.
+    /// The size of its arena, or the memory that was free before it.
     room: Bytes,
 }
 
