@@ -31,7 +31,7 @@ pub struct HostFigures {
     pub refaults: u64,
     /// Allocations that had to reclaim memory themselves (`allocstall_*`).
     pub stalls: u64,
-    /// Pages written to swap (`pswpout`).
+    /// Pages written to swap (`pswpout`) while the host itself reclaimed memory.
     pub swapped_out: u64,
     /// Programs that were killed for want of memory (`oom_kill`).
     pub oom_kills: u64,

@@ -157,13 +157,13 @@ fn read_vmstat(file: Option<&mut ProcFile>, figures: &mut PressureCounters) {
     let Some(Ok(text)) = file.map(ProcFile::read) else {
         return;
     };
-    (figures.stalls, figures.reclaimed) = (0, 0);
+    (figures.stalls, figures.scanned) = (0, 0);
     for (key, count) in entries(text) {
         match key {
             b"workingset_refault_file" | b"workingset_refault" => figures.refaults = count,
             b"pswpout" => figures.swapped_out = count,
             b"oom_kill" => figures.oom_kills = count,
-            b"pgsteal_kswapd" | b"pgsteal_direct" => figures.reclaimed += count,
+            b"pgscan_kswapd" | b"pgscan_direct" => figures.scanned += count,
             _ if key.starts_with(b"allocstall") => figures.stalls += count,
             _ => {}
         }

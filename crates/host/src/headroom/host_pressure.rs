@@ -1,5 +1,5 @@
 //! Signs that memory is short, as the kernel counts them for the whole host, without those of cgroups at limits of
-//! their own.
+//! their own, and without pages that go to swap while the host lacks nothing.
 
 use std::time::Duration;
 
@@ -10,8 +10,7 @@ use super::limited_cgroups::CgroupRefaults;
 /// What the host's count has not shown of the cgroups' misses by then, while they miss nothing more, it never shows.
 const OWED_FOR: Duration = Duration::from_secs(1);
 
-/// What the kernel counts of such signs for the whole host, and how much of it came from cgroups at limits of their
-/// own.
+/// What the kernel counts of such signs for the whole host, and how much of it is no sign of the host's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostPressure {
     counted: PressureCounters,
@@ -31,8 +30,8 @@ pub(super) struct PressureCounters {
     pub(super) swapped_out: u64,
     pub(super) stalls: u64,
     pub(super) oom_kills: u64,
-    /// Pages that the host's own reclaim took back. Cgroups reclaim by themselves.
-    pub(super) reclaimed: u64,
+    /// Pages that the host's own reclaim looked at. Cgroups and DAMON reclaim by themselves.
+    pub(super) scanned: u64,
     pub(super) pressure: Option<PressureTotals>,
 }
 
@@ -63,11 +62,14 @@ impl HostPressure {
         let theirs = self.owed.min(since);
         self.owed -= theirs;
         self.others.refaults += theirs;
-        let is_hosts = now.stalls > before.stalls || now.reclaimed > before.reclaimed;
-        if is_theirs && !is_hosts {
-            // Only these cgroups reclaim memory. So the tasks that wait for memory, and the pages that go to swap, are
-            // theirs.
+        let is_hosts = now.stalls > before.stalls || now.scanned > before.scanned;
+        if !is_hosts {
+            // The host lacks nothing. A cgroup at its limit swaps, or something pages out what is idle: DAMON, for
+            // example, or a write to `memory.reclaim`.
             self.others.swapped_out += now.swapped_out.saturating_sub(before.swapped_out);
+        }
+        if is_theirs && !is_hosts {
+            // Only these cgroups reclaim memory. So the tasks that wait for memory are theirs.
             let waited = |of: Option<PressureTotals>| of.unwrap_or_default();
             let (from, to) = (waited(before.pressure), waited(now.pressure));
             let others = self.others.pressure.get_or_insert_default();
@@ -103,7 +105,6 @@ mod tests {
         let full = Duration::ZERO;
         PressureCounters {
             refaults,
-            swapped_out: refaults / 2,
             pressure: Some(PressureTotals { some, full }),
             ..PressureCounters::default()
         }
@@ -116,36 +117,38 @@ mod tests {
         }
     }
 
-    fn told(wants: &HostPressure) -> (u64, u64, u64) {
+    /// Refaults and milliseconds of waiting.
+    fn told(wants: &HostPressure) -> (u64, u64) {
+        let figures = figures(wants);
+        let waited = figures.pressure.expect("there is one").some;
+        (figures.refaults, waited.as_millis() as u64)
+    }
+
+    fn figures(wants: &HostPressure) -> HostFigures {
         let mut figures = HostFigures::default();
         wants.write_to(&mut figures);
-        let waited = figures.pressure.expect("there is one").some;
-        (
-            figures.refaults,
-            figures.swapped_out,
-            waited.as_millis() as u64,
-        )
+        figures
     }
 
     #[test]
     fn what_is_theirs_is_taken_off_and_what_is_the_hosts_stays() {
         let mut wants = HostPressure::default();
         wants.record(AT, counted(1000, 10), files(0));
-        assert_eq!(told(&wants), (1000, 500, 10));
+        assert_eq!(told(&wants), (1000, 10));
         wants.record(AT, counted(1500, 30), files(400));
-        assert_eq!(told(&wants), (1100, 500, 10), "100 are somebody else's");
+        assert_eq!(told(&wants), (1100, 10), "100 are somebody else's");
         wants.record(AT, counted(1600, 40), files(400));
-        assert_eq!(told(&wants), (1200, 550, 20), "nobody is at a limit");
-        let reclaimed = PressureCounters {
-            reclaimed: 32,
+        assert_eq!(told(&wants), (1200, 20), "nobody is at a limit");
+        let scanned = PressureCounters {
+            scanned: 32,
             ..counted(1700, 50)
         };
-        wants.record(AT, reclaimed, files(450));
-        assert_eq!(told(&wants), (1250, 600, 30), "the host reclaims as well");
+        wants.record(AT, scanned, files(450));
+        assert_eq!(told(&wants), (1250, 30), "the host reclaims as well");
     }
 
     #[test]
-    fn while_one_of_them_swaps_swapping_and_waiting_are_theirs() {
+    fn while_one_of_them_swaps_waiting_is_theirs() {
         let mut wants = HostPressure::default();
         let swapping = |is_swapping| CgroupRefaults {
             swapped: 7,
@@ -155,9 +158,35 @@ mod tests {
         wants.record(AT, counted(1000, 10), swapping(true));
         let before = told(&wants);
         wants.record(AT, counted(1100, 40), swapping(true));
-        assert_eq!(told(&wants), (before.0 + 100, before.1, before.2));
+        assert_eq!(told(&wants), (before.0 + 100, before.1));
         wants.record(AT, counted(1200, 50), swapping(false));
-        assert_eq!(told(&wants), (before.0 + 200, before.1 + 50, before.2 + 10));
+        assert_eq!(told(&wants), (before.0 + 200, before.1 + 10));
+    }
+
+    #[test]
+    fn pages_that_go_to_swap_are_a_sign_only_while_the_host_reclaims() {
+        let swapped = |swapped_out, scanned, stalls| PressureCounters {
+            swapped_out,
+            scanned,
+            stalls,
+            ..PressureCounters::default()
+        };
+        let mut wants = HostPressure::default();
+        wants.record(AT, swapped(100, 900, 0), files(0));
+        assert_eq!(figures(&wants).swapped_out, 100);
+        wants.record(AT, swapped(150, 900, 0), files(0));
+        assert_eq!(
+            figures(&wants).swapped_out,
+            100,
+            "something pages out what is idle"
+        );
+        wants.record(AT, swapped(150, 900, 0), files(30));
+        wants.record(AT, swapped(170, 900, 0), files(60));
+        assert_eq!(figures(&wants).swapped_out, 100, "a cgroup is at its limit");
+        wants.record(AT, swapped(180, 901, 0), files(60));
+        assert_eq!(figures(&wants).swapped_out, 110, "kswapd looks for pages");
+        wants.record(AT, swapped(185, 901, 1), files(60));
+        assert_eq!(figures(&wants).swapped_out, 115, "an allocation waits");
     }
 
     #[test]

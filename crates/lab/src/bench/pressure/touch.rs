@@ -93,20 +93,19 @@ impl PairedRuns {
         thread::sleep(SETTLING);
         let process = daemon.id();
         let mut hog = MemoryHog::start(scale.take, pages)?;
-        let before = figures()?;
-        let (taken, samples) = watch(
+        let (taken, watched) = watch(
             || resident(process),
             || {
                 let taken = hog.take_memory();
                 thread::sleep(AFTERWARDS);
                 taken
             },
-        );
-        self.harm.add(PressureHarm::between(&before, &figures()?));
+        )?;
+        self.harm.add(watched.harm);
         self.count(taken?, SubletPresence::Present);
         drop(hog);
         if self.regrown.is_empty() {
-            self.samples = samples;
+            self.samples = watched.samples;
             let back = Bytes((full.0 as f64 * REGROWN_SHARE) as u64);
             let regrown = daemon.fill_to(back, GIVEN_UP)?.unwrap_or(GIVEN_UP);
             self.regrown.push(regrown.as_secs_f64());
@@ -117,18 +116,16 @@ impl PairedRuns {
     fn without(&mut self, scale: &TestScale, pages: PageSize) -> Result<(), PressureError> {
         thread::sleep(SETTLING);
         let mut hog = MemoryHog::start(scale.take, pages)?;
-        let before = figures()?;
         // This run is watched as closely as the other one, because watching takes time too.
-        let (taken, _) = watch(
+        let (taken, watched) = watch(
             || resident(std::process::id()),
             || {
                 let taken = hog.take_memory();
                 thread::sleep(AFTERWARDS);
                 taken
             },
-        );
-        self.harm_without
-            .add(PressureHarm::between(&before, &figures()?));
+        )?;
+        self.harm_without.add(watched.harm);
         self.count(taken?, SubletPresence::Absent);
         Ok(())
     }
@@ -205,15 +202,20 @@ pub(super) fn take_once(
         keep.as_secs_f64()
     ));
     let mut hog = MemoryHog::start(amount, pages)?;
-    let before = figures()?;
-    let (taken, samples) = watch(|| Bytes::ZERO, || hog.take_memory());
+    let (taken, watched) = watch(
+        || Bytes::ZERO,
+        || {
+            let taken = hog.take_memory();
+            if matches!(taken, Ok(TakeOutcome::In(_))) {
+                thread::sleep(keep);
+            }
+            taken
+        },
+    )?;
     let taken = taken?;
-    if matches!(taken, TakeOutcome::In(_)) {
-        thread::sleep(keep);
-    }
     drop(hog);
-    let harm = PressureHarm::between(&before, &figures()?);
-    let least = least_available(&samples);
+    let harm = watched.harm;
+    let least = least_available(&watched.samples);
     let mut pairs = PairedRuns::default();
     pairs.count(taken, SubletPresence::Present);
     let name = format!("take {amount} in {}", pages.name());

@@ -20,7 +20,7 @@ pub(super) fn figures() -> Result<HostFigures, HostReadError> {
 pub(super) struct PressureHarm {
     /// Allocations that had to reclaim memory themselves.
     pub(super) stalls: u64,
-    /// Pages written to swap.
+    /// Pages that the host had to write to swap.
     pub(super) swapped_out: u64,
     /// Programs killed.
     pub(super) kills: u64,
@@ -55,34 +55,45 @@ pub(super) struct VitalsSample {
     pub(super) resident: Bytes,
 }
 
-/// Samples the host's memory and `resident` while `work` runs.
+/// What the watch saw while something ran.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// One sample each [`WATCH_EVERY`].
+    pub(super) samples: Vec<VitalsSample>,
+    /// What the host suffered.
+    pub(super) harm: PressureHarm,
+}
+
+/// Watches the host's memory and `resident` while `work` runs. One reader sees all of it, because it tells pages that
+/// the host had to swap from those that something else swapped meanwhile.
 pub(super) fn watch<R>(
     resident: impl Fn() -> Bytes + Sync,
     work: impl FnOnce() -> R,
-) -> (R, Vec<VitalsSample>) {
+) -> Result<(R, Watched), HostReadError> {
+    let begun = Instant::now();
+    let mut host = ProcHost::open()?;
+    let before = host.read(Duration::ZERO)?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let begun = Instant::now();
             let mut samples = Vec::new();
-            let Ok(mut host) = ProcHost::open() else {
-                return samples;
-            };
+            let mut figures = before;
             while !is_over.load(Ordering::Relaxed) {
-                if let Ok(figures) = host.read(begun.elapsed()) {
-                    samples.push(VitalsSample {
-                        at: figures.at,
-                        available: figures.available,
-                        resident: resident(),
-                    });
-                }
                 thread::sleep(WATCH_EVERY);
+                figures = host.read(begun.elapsed())?;
+                samples.push(VitalsSample {
+                    at: figures.at,
+                    available: figures.available,
+                    resident: resident(),
+                });
             }
-            samples
+            let harm = PressureHarm::between(&before, &figures);
+            Ok(Watched { samples, harm })
         });
         let result = work();
         is_over.store(true, Ordering::Relaxed);
-        (result, watcher.join().unwrap_or_default())
+        let watched = watcher.join().unwrap_or_else(|_| Ok(Watched::default()))?;
+        Ok((result, watched))
     })
 }
 
