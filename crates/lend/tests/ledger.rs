@@ -197,6 +197,24 @@ fn what_a_report_left_off_is_no_alarm() {
 }
 
 #[test]
+fn scarce_memory_goes_to_those_that_have_least_of_others() {
+    let mut reported = Reported::new(&["a", "b", "c"]);
+    let lends = ClusterReport {
+        lent: pairs(&[("b", 40)]),
+        ..report(60, 0)
+    };
+    let has_some = ClusterReport {
+        borrowed: pairs(&[("a", 40)]),
+        ..report(0, 100)
+    };
+    reported.says = [("a", lends), ("b", has_some), ("c", report(0, 100))].into();
+    let mut advised = reported.second();
+    advised.sort();
+    let to = |borrower: &str, blocks| (borrower.to_owned(), "a".to_owned(), blocks);
+    assert_eq!(advised, [to("b", 10), to("c", 20)]);
+}
+
+#[test]
 fn a_plan_is_what_comes_next_and_sends_nothing() {
     let mut reported = Reported::new(&["a", "b"]);
     reported.says = [("a", report(50, 0)), ("b", report(0, 9))].into();

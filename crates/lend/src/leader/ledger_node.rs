@@ -60,11 +60,13 @@ impl LedgerNode {
 
     /// What placement needs of it.
     pub(super) fn placed(&self, node: NodeNumber) -> NodeReport {
+        let (_, borrowed) = self.lent_and_borrowed();
         NodeReport {
             node,
             rack: self.rack,
             lendable: self.report.lendable.get(),
             wanted: self.report.wanted.get(),
+            borrowed,
             credits: self.credits,
         }
     }

@@ -11,6 +11,8 @@ pub(super) struct Borrower {
     pub(super) rack: Option<RackNumber>,
     /// In blocks, above 0.
     pub(super) wanted: u32,
+    /// What it has already, in blocks.
+    pub(super) borrowed: u32,
     pub(super) credits: i64,
 }
 
@@ -31,6 +33,7 @@ pub(super) fn borrowers_of(reports: &[NodeReport], draw: u64) -> Vec<Borrower> {
         node: report.node,
         rack: report.rack,
         wanted: report.wanted,
+        borrowed: report.borrowed,
         credits: report.credits,
     };
     let mut borrowers: Vec<Borrower> = wants.map(borrower).collect();

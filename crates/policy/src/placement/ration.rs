@@ -1,7 +1,7 @@
 //! Who is to have how much when all want more than there is.
 //!
-//! Memory goes block by block to the borrower that stands highest. A block lowers it by one. All begin level under
-//! max-min, and at their credits under Karma. So one function does both:
+//! Memory goes block by block to the borrower that stands highest. A block lowers it by one. Under max-min all begin as
+//! low as what they have already, and under Karma at their credits. So one function does both:
 //!
 //! ```text
 //!   █            level L: what stands above it is granted, at most what is wanted
@@ -13,7 +13,8 @@
 use super::advice::ShortageReason;
 use super::borrowers::{Borrower, Wish};
 
-/// Each gets what it wants up to an equal level (max-min fairness).
+/// Each gets what it wants, until it has as much of others as the rest (max-min fairness). Who came first does not keep
+/// its lead.
 pub(super) fn by_size(borrowers: &[Borrower], lendable: u64) -> Vec<Wish> {
     let wanted_by_all = borrowers
         .iter()
@@ -22,7 +23,7 @@ pub(super) fn by_size(borrowers: &[Borrower], lendable: u64) -> Vec<Wish> {
     ration(
         borrowers,
         lendable,
-        |_| 0,
+        |borrower| -i64::from(borrower.borrowed),
         |borrower| ShortageReason::EqualLevel {
             wanted: borrower.wanted,
             wanted_by_all,

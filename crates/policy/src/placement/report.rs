@@ -23,6 +23,8 @@ pub struct NodeReport {
     pub lendable: u32,
     /// What it wants beyond what it has.
     pub wanted: u32,
+    /// What it has of others.
+    pub borrowed: u32,
     /// What it has lent more than it has borrowed, second by second: see [`super::CreditBounds`].
     pub credits: i64,
 }

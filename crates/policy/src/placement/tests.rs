@@ -54,15 +54,18 @@ prop_compose! {
         mut reports in prop::collection::vec((
             prop::option::of(0u32..4), prop_oneof![0u32..60, 0u32..100_000, Just(u32::MAX)],
             prop_oneof![2 => Just(0u32), 1 => 1u32..60, 1 => 1u32..100_000, 1 => Just(u32::MAX)],
+            prop_oneof![2 => Just(0u32), 1 => 1u32..60, 1 => any::<u32>()],
             prop_oneof![-100i64..100, any::<i64>()],
         ), 0..40)
     ) -> Vec<NodeReport> {
         let numbered = reports.drain(..).enumerate();
-        let report = |(n, (rack, lendable, wanted, credits)): (usize, (Option<u32>, u32, u32, i64))| NodeReport {
+        type Drawn = (Option<u32>, u32, u32, u32, i64);
+        let report = |(n, (rack, lendable, wanted, borrowed, credits)): (usize, Drawn)| NodeReport {
             node: NodeNumber(n as u32 * 7),
             rack: rack.map(RackNumber),
             lendable,
             wanted,
+            borrowed,
             credits,
         };
         numbered.map(report).collect()
@@ -197,6 +200,21 @@ fn spread_shares_scarce_memory_up_to_an_equal_level_and_karma_by_credits() {
         assert_eq!(by_borrower(&karma), [(2, 10), (3, 10), (4, 40)].into());
         let short = spread.iter().filter(|one| one.shortage.is_some());
         assert_eq!(short.count(), 2);
+    }
+}
+
+#[test]
+fn spread_gives_scarce_memory_to_those_that_have_least_of_others() {
+    let having = |borrowed, report| NodeReport { borrowed, ..report };
+    let scarce = [
+        lender(1, 60),
+        having(30, borrower(2, 100)),
+        borrower(3, 100),
+        having(90, borrower(4, 100)),
+    ];
+    for draw in 0..4 {
+        let advice = advise(&scarce, &choice("spread", &[("part", "100")]), draw);
+        assert_eq!(by_borrower(&advice), [(2, 15), (3, 45)].into());
     }
 }
 

@@ -132,6 +132,7 @@ impl Cluster {
             rack: Some(RackNumber((number / RACK) as u32)),
             lendable: node.lendable(),
             wanted: node.wanted(),
+            borrowed: node.borrowed_in_all(),
             credits: node.credits,
         }
     }

@@ -201,6 +201,7 @@ impl VmcaCluster<'_> {
             rack: None,
             lendable: self.lendable(number),
             wanted: busy.map_or(0, |node| node.wanted),
+            borrowed: self.loans.borrowed(number),
             credits: self.credits[number],
         }
     }
