@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use sublet_sim::vmca::{VmcaOutcome, VmcaReport, VmcaRun, VmcaScale, VmcaScenario, plots};
+use sublet_sim::vmca::{
+    VmcaModel, VmcaOutcome, VmcaReport, VmcaRun, VmcaScale, VmcaScenario, plots,
+};
 
 use super::error::SimError;
 use super::progress::SimProgress;
@@ -27,11 +29,18 @@ pub(super) struct Args {
     /// Let a page stand for so many of the paper's: a power of two, 32 at most
     #[arg(long, default_value_t, value_name = "N")]
     scale: VmcaScale,
+    /// Let each disk take so many microseconds to the first byte, instead of the scenarios' 1000
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    disk_latency_us: Option<u64>,
 }
 
 /// Runs the scenarios.
 pub(super) fn run(args: &Args, how: &RunOptions) -> Result<Exit, SimError> {
-    let runs = VmcaRun::all(&args.scenarios, how.seed(), args.seeds, args.scale);
+    let model = VmcaModel {
+        scale: args.scale,
+        disk_latency_us: args.disk_latency_us,
+    };
+    let runs = VmcaRun::all(&args.scenarios, how.seed(), args.seeds, model);
     let progress = SimProgress::new();
     progress.expect(runs.len());
     let outcomes = side_by_side(runs.len(), |number| {

@@ -78,6 +78,7 @@ fn counts(held: u64, used: u64, free: u64, target: u64) -> TierCounts {
             target: Some(Pages(target)),
             ..TenantCounts::default()
         }],
+        ..TierCounts::default()
     }
 }
 

@@ -75,6 +75,8 @@ pub struct DiskCounts {
     pub writes: u64,
     /// Pages written.
     pub pages_written: u64,
+    /// Requests that did not continue where the one before ended.
+    pub seeks: u64,
 }
 
 const NOWHERE: DiskAddress = DiskAddress {
@@ -128,7 +130,10 @@ impl DiskModel {
         let (idle_at, next) = self.channels[channel];
         let latency = match next == address {
             true => VirtualDuration::default(),
-            false => VirtualDuration::micros(self.speed.latency_us),
+            false => {
+                self.counts.seeks += 1;
+                VirtualDuration::micros(self.speed.latency_us)
+            }
         };
         let done = now.max(idle_at) + latency + self.transfer_time(pages);
         self.channels[channel] = (done, address.plus(pages));

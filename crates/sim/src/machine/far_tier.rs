@@ -6,7 +6,7 @@
 use sublet_types::{GiveWayOrder, Pages, Snapshot, TenantId};
 
 use super::tier::{
-    PageStamp, PoolKind, Tier, TierCounts, TierGetOutcome, TierPage, TierPutOutcome,
+    FarTierCounts, PageStamp, PoolKind, Tier, TierCounts, TierGetOutcome, TierPage, TierPutOutcome,
 };
 use crate::stable_hash::StableHashMap;
 use crate::virtual_time::VirtualInstant;
@@ -19,6 +19,8 @@ pub(crate) struct FarTier {
     places: StableHashMap<TierPage, PagePlace>,
     /// Pages that lie in the host's own memory.
     near: u64,
+    /// Puts that went to other hosts since the beginning.
+    far_puts: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,7 @@ impl FarTier {
             own,
             places: StableHashMap::default(),
             near: 0,
+            far_puts: 0,
         }
     }
 
@@ -49,7 +52,10 @@ impl FarTier {
             true => PagePlace::Near,
             false => PagePlace::Far,
         };
-        self.near += u64::from(place == PagePlace::Near);
+        match place {
+            PagePlace::Near => self.near += 1,
+            PagePlace::Far => self.far_puts += 1,
+        }
         self.places.insert(page, place);
     }
 }
@@ -106,7 +112,14 @@ impl Tier for FarTier {
     }
 
     fn counts(&self) -> TierCounts {
-        self.tier.counts()
+        let far = FarTierCounts {
+            used: Pages(self.places.len() as u64 - self.near),
+            puts: self.far_puts,
+        };
+        TierCounts {
+            far,
+            ..self.tier.counts()
+        }
     }
 }
 
@@ -147,6 +160,8 @@ mod tests {
         assert_eq!(far(&tier), [false, false, true, false]);
         assert!(put(&mut tier, 2) && put(&mut tier, 3));
         assert_eq!(far(&tier), [false, false, false, true]);
+        let counted = tier.counts().far;
+        assert_eq!((counted.used, counted.puts), (Pages(1), 2));
     }
 
     /// A put goes far only when the host's own memory is full.

@@ -111,8 +111,19 @@ pub struct TierCounts {
     pub total: Pages,
     /// The part of it that nobody holds.
     pub free: Pages,
+    /// What lies in the memory of other hosts.
+    pub far: FarTierCounts,
     /// Every tenant, by number.
     pub tenants: Vec<TenantCounts>,
+}
+
+/// Figures of the part of a tier that lies in the memory of other hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FarTierCounts {
+    /// Pages that lie there.
+    pub used: Pages,
+    /// Puts that went there since the beginning.
+    pub puts: u64,
 }
 
 /// One tenant's figures. Counts are since the beginning.

@@ -6,7 +6,8 @@ use sublet_types::{Pages, ShrinkMode, Snapshot, TenantId, TenantSnapshot, Weight
 
 use super::lru_map::LruMap;
 use super::tier::{
-    PageStamp, PoolKind, TenantCounts, Tier, TierCounts, TierGetOutcome, TierPage, TierPutOutcome,
+    FarTierCounts, PageStamp, PoolKind, TenantCounts, Tier, TierCounts, TierGetOutcome, TierPage,
+    TierPutOutcome,
 };
 use crate::stable_hash::StableHashMap;
 use crate::virtual_time::VirtualInstant;
@@ -315,6 +316,7 @@ impl Tier for MapTier {
         TierCounts {
             total: self.total,
             free: Pages(self.total.0.saturating_sub(self.in_use)),
+            far: FarTierCounts::default(),
             tenants: self.tenants.iter().map(|tenant| tenant.count).collect(),
         }
     }

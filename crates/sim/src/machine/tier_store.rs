@@ -17,7 +17,8 @@ use sublet_types::{
 };
 
 use super::tier::{
-    PageStamp, PoolKind, TenantCounts, Tier, TierCounts, TierGetOutcome, TierPage, TierPutOutcome,
+    FarTierCounts, PageStamp, PoolKind, TenantCounts, Tier, TierCounts, TierGetOutcome, TierPage,
+    TierPutOutcome,
 };
 use super::tier_map::IntervalCounter;
 use crate::eviction::AnyEviction;
@@ -337,6 +338,7 @@ impl Tier for StoreTier {
         TierCounts {
             total: self.total,
             free: Pages(self.total.0.saturating_sub(owned.0 / PAGE)),
+            far: FarTierCounts::default(),
             tenants,
         }
     }

@@ -189,6 +189,7 @@ impl DiskCounts {
             pages_read: self.pages_read - before.pages_read,
             writes: self.writes - before.writes,
             pages_written: self.pages_written - before.pages_written,
+            seeks: self.seeks - before.seeks,
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
+use sublet_lend::wanted::ArenaGrowth;
 use sublet_policy::placement::{
     Advice, CreditBounds, NodeNumber, NodeReport, PlacementChoice, advise,
 };
 
-use super::coarse::coarsened;
 use super::loans::{Loan, LoanBook};
+use super::model::VmcaModel;
 use super::outcome::{NodeOutcome, RunningTime, VmcaOutcome};
 use super::policies::VmcaPolicy;
 use super::scale::VmcaScale;
@@ -30,12 +31,15 @@ pub struct VmcaRun {
     pub policy: VmcaPolicy,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// How coarse pages are.
-    pub scale: VmcaScale,
+    /// How the nodes are modelled.
+    pub model: VmcaModel,
 }
 
 /// Programs that are started together begin within this time of each other: their Java machines take a while.
 const STARTS_WITHIN: VirtualDuration = VirtualDuration::secs(2);
+
+/// Half of the memory that an idle node has for each of those that borrow.
+const HALF_PART: u32 = OWN_BLOCKS * (NODES - BUSY.len()) as u32 / BUSY.len() as u32 / 2;
 
 fn no_files(_: &str) -> io::Result<Box<dyn Read>> {
     Err(io::ErrorKind::NotFound.into())
@@ -47,7 +51,7 @@ impl VmcaRun {
         scenarios: &[VmcaScenario],
         seed: u64,
         seeds: u64,
-        scale: VmcaScale,
+        model: VmcaModel,
     ) -> Vec<VmcaRun> {
         let mut runs = Vec::new();
         for scenario in scenarios.iter().copied() {
@@ -56,7 +60,7 @@ impl VmcaRun {
                     scenario,
                     policy,
                     seed,
-                    scale,
+                    model,
                 });
                 runs.extend(seeds);
             }
@@ -72,7 +76,8 @@ impl VmcaRun {
     pub fn play(self, watch: JudgeMode) -> Result<VmcaOutcome, RunError> {
         let scenarios = BUSY.map(|node| self.scenario_of(node));
         let machines = scenarios.each_ref().map(Scenario::machines);
-        let own = self.scale.pages(OWN_BLOCKS);
+        let scale = self.model.scale;
+        let own = scale.pages(OWN_BLOCKS);
         let mut tiers = Vec::new();
         for scenario in &scenarios {
             let series = host_series(scenario, &mut no_files)?;
@@ -92,10 +97,12 @@ impl VmcaRun {
                 wish: self.policy.wish(),
                 wanted: 0,
                 borrowed_most: 0,
+                borrowed_half_secs: None,
             });
         }
         let mut cluster = VmcaCluster {
-            scale: self.scale,
+            scale,
+            second: 0,
             nodes,
             loans: LoanBook::default(),
             credits: [0; NODES],
@@ -109,9 +116,9 @@ impl VmcaRun {
     /// What runs on a node, with its seed, its policy and its starts.
     fn scenario_of(self, node: usize) -> Scenario {
         let mut luck = SimRng::of_part(self.seed, node as u64);
-        let mut scenario = coarsened(self.scenario.of_a_node(), self.scale);
+        let mut scenario = self.model.of_a_node(self.scenario);
         scenario.seed = luck.bits();
-        scenario.policy = self.policy.in_a_node(self.scale);
+        scenario.policy = self.policy.in_a_node(self.model.scale);
         for vm in &mut scenario.vms {
             vm.start = VmStart::At(VirtualDuration(luck.below(STARTS_WITHIN.0)));
         }
@@ -128,11 +135,36 @@ struct BusyNode<'a> {
     /// The blocks that it wants beyond those that it has.
     wanted: u32,
     borrowed_most: u32,
+    /// Seconds until it had half of its part of the idle nodes' memory.
+    borrowed_half_secs: Option<u64>,
+}
+
+impl BusyNode<'_> {
+    /// What it looks like to the rule that knows what it wants.
+    fn look(&self, now: Duration, borrowed: u32, scale: VmcaScale) -> NodeLook {
+        let counts = self.host.counts();
+        let refused: u64 = counts.tenants.iter().map(|of| of.refused).sum();
+        let far_free = scale.pages(borrowed).0 - counts.far.used.0;
+        let growth = match counts.free.0 - far_free >= scale.pages(1).0 {
+            true => ArenaGrowth::Possible,
+            false => ArenaGrowth::Exhausted,
+        };
+        NodeLook {
+            now,
+            refused: refused * scale.factor(),
+            sent: counts.far.puts * scale.factor(),
+            growth,
+            targets_lack: scale.blocks(self.host.wanted()),
+            borrowed,
+        }
+    }
 }
 
 /// All nodes and their leader.
 struct VmcaCluster<'a> {
     scale: VmcaScale,
+    /// Seconds since the beginning.
+    second: u64,
     /// The nodes that run virtual machines.
     nodes: Vec<BusyNode<'a>>,
     loans: LoanBook,
@@ -145,15 +177,14 @@ struct VmcaCluster<'a> {
 
 impl VmcaCluster<'_> {
     fn run(&mut self) -> Result<(), RunError> {
-        let mut second = 0;
         while self.nodes.iter().any(|node| !node.host.is_over()) {
-            second += 1;
-            let now = VirtualInstant::START + VirtualDuration::secs(second);
+            self.second += 1;
+            let now = VirtualInstant::START + VirtualDuration::secs(self.second);
             let behind = now + VirtualDuration(1);
             for node in &mut self.nodes {
                 node.host.run_until(behind, &mut |_| {})?;
             }
-            self.measure(Duration::from_secs(second));
+            self.measure(Duration::from_secs(self.second));
             if let Some(choice) = self.placement.clone() {
                 self.place(&choice);
             }
@@ -169,14 +200,9 @@ impl VmcaCluster<'_> {
                 node.wanted = 0;
                 continue;
             }
-            let tenants = node.host.counts().tenants;
-            let refused: u64 = tenants.iter().map(|of| of.refused).sum();
-            node.wanted = node.wish.measure(NodeLook {
-                now,
-                refused: refused * self.scale.factor(),
-                targets_lack: self.scale.blocks(node.host.wanted()),
-                borrowed: self.loans.borrowed(node.number),
-            });
+            let borrowed = self.loans.borrowed(node.number);
+            let look = node.look(now, borrowed, self.scale);
+            node.wanted = node.wish.measure(look);
         }
     }
 
@@ -227,6 +253,9 @@ impl VmcaCluster<'_> {
         let is_it = |node: &&mut BusyNode<'_>| node.number == borrower;
         if let Some(node) = self.nodes.iter_mut().find(is_it) {
             node.borrowed_most = node.borrowed_most.max(borrowed);
+            if borrowed >= HALF_PART && node.borrowed_half_secs.is_none() {
+                node.borrowed_half_secs = Some(self.second);
+            }
             node.host.set_borrowed(self.scale.pages(borrowed));
         }
     }
@@ -243,8 +272,11 @@ impl VmcaCluster<'_> {
             outcome.nodes.push(NodeOutcome {
                 node: number,
                 borrowed_most: node.borrowed_most,
+                borrowed_half_secs: node.borrowed_half_secs,
                 far_accesses: far * factor,
+                disk_seeks: ran.disk.seeks * factor,
                 disk_pages_read: ran.disk.pages_read * factor,
+                disk_pages_written: ran.disk.pages_written * factor,
             });
         }
         outcome

@@ -15,6 +15,7 @@ mod acceptance;
 mod cluster;
 mod coarse;
 mod loans;
+mod model;
 mod outcome;
 mod paper;
 mod plots;
@@ -25,6 +26,7 @@ mod scenarios;
 mod wish;
 
 pub use cluster::VmcaRun;
+pub use model::VmcaModel;
 pub use outcome::{NodeOutcome, RunningTime, VmcaOutcome};
 pub use plots::plots;
 pub use policies::{StepPercent, VmcaPolicy};

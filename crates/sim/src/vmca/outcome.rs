@@ -33,8 +33,14 @@ pub struct NodeOutcome {
     pub node: usize,
     /// The most blocks that it had of others.
     pub borrowed_most: u32,
+    /// Seconds until it had half of its part of the idle nodes' memory. `None` if it never had.
+    pub borrowed_half_secs: Option<u64>,
     /// Puts and gets of pages at other nodes.
     pub far_accesses: u64,
     /// Pages read from its disk.
     pub disk_pages_read: u64,
+    /// Pages written to it.
+    pub disk_pages_written: u64,
+    /// Reads and writes that did not continue where the one before ended. Each takes the disk's latency.
+    pub disk_seeks: u64,
 }

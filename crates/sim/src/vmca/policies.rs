@@ -20,11 +20,11 @@ pub enum VmcaPolicy {
     GreedyRemote,
     /// Algorithm 2 in a node, with this P in percent, and Algorithm 3 between nodes (*TLP*).
     TwoLevel(StepPercent),
-    /// The daemon's own: no limits in a node, and what it refused of late from several lenders.
+    /// The daemon's own: no limits in a node, and what its own memory had no room for of late from several lenders.
     Spread,
     /// As `Spread`; when it is scarce, who has lent most gets first.
     Karma,
-    /// As `Spread` between nodes, and Algorithm 2 in a node.
+    /// As `Spread` between nodes. In a node there are Algorithm 2's targets, which do not say what it asks for.
     SpreadWithTargets,
 }
 
@@ -32,8 +32,8 @@ pub enum VmcaPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPercent(pub(super) u8);
 
-/// P where targets stand beside `spread`: the largest of the paper's, for memory comes at once.
-const TARGET_STEP: StepPercent = StepPercent(6);
+/// P where targets stand beside `spread`: the default of the daemon's `smart-alloc`.
+const TARGET_STEP: StepPercent = StepPercent(2);
 
 /// Unused pages that Algorithm 2 tolerates in a target.
 const THRESHOLD: u64 = 512;
@@ -67,16 +67,16 @@ impl VmcaPolicy {
 
     /// The policy inside a node.
     pub(super) fn in_a_node(self, scale: VmcaScale) -> PolicySpec {
-        let StepPercent(percent) = match self {
-            VmcaPolicy::TwoLevel(step) => step,
-            VmcaPolicy::SpreadWithTargets => TARGET_STEP,
+        let (name, StepPercent(percent)) = match self {
+            VmcaPolicy::TwoLevel(step) => ("two-level", step),
+            VmcaPolicy::SpreadWithTargets => ("smart-alloc", TARGET_STEP),
             _ => return PolicySpec::default(),
         };
         let threshold = (THRESHOLD / scale.factor()) as i64;
         let knobs = [("p", i64::from(percent)), ("threshold", threshold)];
         let knob = |(name, value): (&str, i64)| (name.to_owned(), toml::Value::Integer(value));
         PolicySpec {
-            name: "two-level".to_owned(),
+            name: name.to_owned(),
             knobs: knobs.into_iter().map(knob).collect::<BTreeMap<_, _>>(),
             ..PolicySpec::default()
         }
@@ -102,7 +102,7 @@ impl VmcaPolicy {
             VmcaPolicy::GreedyRemote => NodeWish::Request { refused_before: 0 },
             VmcaPolicy::TwoLevel(_) => NodeWish::Targets,
             VmcaPolicy::Spread | VmcaPolicy::Karma | VmcaPolicy::SpreadWithTargets => {
-                NodeWish::Refusals(WantedMeter::default())
+                NodeWish::Overflow(WantedMeter::default())
             }
         }
     }

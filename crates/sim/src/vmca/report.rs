@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::acceptance;
 use super::cluster::VmcaRun;
+use super::model::VmcaModel;
 use super::outcome::{NodeOutcome, RunningTime, VmcaOutcome};
 use super::paper::PaperFigures;
 use super::policies::{StepPercent, VmcaPolicy};
-use super::scale::VmcaScale;
 use super::scenarios::{BUSY, VmcaScenario};
 use crate::figures::{self, Acceptance, FigureRow, FigureTable};
 
@@ -22,7 +22,7 @@ type RunKey = (VmcaScenario, VmcaPolicy, u64);
 /// What all runs came to.
 #[derive(Clone, Debug, Default)]
 pub struct VmcaReport {
-    scale: VmcaScale,
+    model: VmcaModel,
     seeds: Vec<u64>,
     scenarios: Vec<VmcaScenario>,
     outcomes: BTreeMap<RunKey, VmcaOutcome>,
@@ -41,7 +41,7 @@ impl VmcaReport {
     pub fn of(runs: &[VmcaRun], outcomes: Vec<VmcaOutcome>) -> VmcaReport {
         let mut report = VmcaReport::default();
         for (run, outcome) in runs.iter().zip(outcomes) {
-            report.scale = run.scale;
+            report.model = run.model;
             report.seeds.push(run.seed);
             report.scenarios.push(run.scenario);
             let key = (run.scenario, run.policy, run.seed);
@@ -179,23 +179,32 @@ impl VmcaReport {
 
     /// What moved between nodes, and what came from disks: the mean of both nodes and all seeds.
     fn moved(&self, scenario: VmcaScenario) -> FigureTable {
-        type OfNode = fn(&NodeOutcome) -> f64;
-        let figures: [(&str, OfNode); 3] = [
+        type OfNode = fn(&NodeOutcome) -> Option<f64>;
+        let figures: [(&str, OfNode); 6] = [
             ("MiB borrowed at most", |node| {
-                2.0 * f64::from(node.borrowed_most)
+                Some(2.0 * f64::from(node.borrowed_most))
+            }),
+            ("seconds until 512 MiB were borrowed", |node| {
+                node.borrowed_half_secs.map(|secs| secs as f64)
             }),
             ("far accesses, thousand", |node| {
-                node.far_accesses as f64 / 1e3
+                Some(node.far_accesses as f64 / 1e3)
             }),
             ("pages read from disk, thousand", |node| {
-                node.disk_pages_read as f64 / 1e3
+                Some(node.disk_pages_read as f64 / 1e3)
+            }),
+            ("pages written to disk, thousand", |node| {
+                Some(node.disk_pages_written as f64 / 1e3)
+            }),
+            ("seeks of the disk, thousand", |node| {
+                Some(node.disk_seeks as f64 / 1e3)
             }),
         ];
         let value = |policy: VmcaPolicy, figure: OfNode| {
             let of_seed = |seed: &u64| self.outcomes.get(&(scenario, policy, *seed));
             let nodes = self.seeds.iter().filter_map(of_seed);
             let nodes = nodes.flat_map(|outcome| &outcome.nodes);
-            mean(&nodes.map(figure).collect::<Vec<f64>>())
+            mean(&nodes.filter_map(figure).collect::<Vec<f64>>())
         };
         let row = |(words, figure): (&str, OfNode)| FigureRow {
             name: ["a node".to_owned(), words.to_owned()],
@@ -214,9 +223,15 @@ impl VmcaReport {
 
     /// The form for people.
     pub fn text(&self) -> String {
+        let VmcaModel {
+            scale,
+            disk_latency_us,
+        } = self.model;
+        let seeds = &self.seeds;
+        let disk = disk_latency_us.map(|us| format!(" A disk takes {us} µs to the first byte."));
+        let disk = disk.unwrap_or_default();
         let head = format!(
-            "vMCA (2017), seeds {:?}. A page stands for {} of the paper's.\n\n",
-            self.seeds, self.scale
+            "vMCA (2017), seeds {seeds:?}. A page stands for {scale} of the paper's.{disk}\n\n"
         );
         head + &figures::text(&self.tables(), &self.acceptance())
     }
@@ -233,7 +248,8 @@ impl VmcaReport {
         };
         serde_json::json!({
             "version": VERSION,
-            "scale": self.scale,
+            "scale": self.model.scale,
+            "disk_latency_us": self.model.disk_latency_us,
             "seeds": self.seeds,
             "tables": self.tables(),
             "acceptance": self.acceptance(),
@@ -311,8 +327,10 @@ fn on_scenario(scenario: VmcaScenario) -> &'static [&'static str] {
              equally by itself, while targets refuse puts although tmem is free.",
         ],
         VmcaScenario::Two => &[
-            "The best P is the largest: tmem is short from the first seconds on, and a small P asks for little.",
-            "Spread is behind TLP with P 6 %, although it reads fewer pages from disk. Why is not established.",
+            "The best P is the largest. The disk is busy all the time, and what is refused for longer is written in longer \
+             runs, with fewer seeks.",
+            "Spread is behind TLP with P 6 %, although it moves fewer pages to and from the disk. Without targets, \
+             refusals alternate with puts that found room, so its writes need more seeks.",
         ],
         VmcaScenario::Three => &[
             "TLP is behind greedy-remote, as in scenario 1: targets refuse puts although tmem is free.",

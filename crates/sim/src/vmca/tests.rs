@@ -7,8 +7,11 @@ use super::scenarios::OWN_BLOCKS;
 use super::*;
 use crate::run::JudgeMode;
 
-fn coarsest() -> VmcaScale {
-    "32".parse().expect("a scale")
+fn coarsest() -> VmcaModel {
+    VmcaModel {
+        scale: "32".parse().expect("a scale"),
+        ..VmcaModel::default()
+    }
 }
 
 fn run(scenario: VmcaScenario, policy: VmcaPolicy, seed: u64) -> VmcaRun {
@@ -16,7 +19,7 @@ fn run(scenario: VmcaScenario, policy: VmcaPolicy, seed: u64) -> VmcaRun {
         scenario,
         policy,
         seed,
-        scale: coarsest(),
+        model: coarsest(),
     }
 }
 
@@ -84,6 +87,35 @@ fn our_best_policy_is_ahead_of_the_best_two_levels_where_programs_run_twice() {
     for scenario in [VmcaScenario::Two, VmcaScenario::Four] {
         assert!(lead(scenario) > -15.0, "{scenario}: {}", lead(scenario));
     }
+}
+
+/// The slower a disk is, the fewer pages a node refuses. So what it asks for must not depend on refusals alone.
+#[test]
+fn a_slow_disk_does_not_make_a_node_ask_later() {
+    let half_at = |disk_latency_us| {
+        let model = VmcaModel {
+            disk_latency_us,
+            ..coarsest()
+        };
+        let run = VmcaRun {
+            model,
+            ..run(VmcaScenario::Four, VmcaPolicy::Spread, 1)
+        };
+        let outcome = run.play(JudgeMode::Nobody).expect("it runs");
+        let secs = outcome.nodes.iter().map(|node| node.borrowed_half_secs);
+        secs.max().flatten().expect("both borrowed as much")
+    };
+    let (quick, slow) = (half_at(None), half_at(Some(8000)));
+    assert!(slow <= quick + 5, "{quick} s with 1 ms, {slow} s with 8 ms");
+}
+
+/// Who comes first does not keep more.
+#[test]
+fn equal_nodes_borrow_alike_where_memory_is_scarce() {
+    let outcome = run(VmcaScenario::Two, VmcaPolicy::Spread, 1).play(JudgeMode::Nobody);
+    let nodes = outcome.expect("it runs").nodes;
+    let most = |node: usize| f64::from(nodes[node].borrowed_most);
+    assert!((0.9..1.1).contains(&(most(0) / most(1))), "{nodes:?}");
 }
 
 #[test]

@@ -16,17 +16,21 @@ pub(super) enum NodeWish {
     },
     /// It wants what Algorithm 2's targets exceed its memory by.
     Targets,
-    /// It wants what it refused in the last ten seconds, as the daemon does.
-    Refusals(WantedMeter),
+    /// It wants what its own memory had no room for in the last ten seconds, as the daemon does.
+    Overflow(WantedMeter),
 }
 
-/// A node at a second.
+/// A node at a second. Pages are those of the paper.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeLook {
     /// Time since the beginning.
     pub(super) now: Duration,
-    /// Pages of the paper that it has refused since the beginning.
+    /// Pages that it has refused since the beginning.
     pub(super) refused: u64,
+    /// Pages that other nodes took since the beginning.
+    pub(super) sent: u64,
+    /// Whether its own memory has room.
+    pub(super) growth: ArenaGrowth,
     /// What its targets exceed its memory by, in blocks.
     pub(super) targets_lack: u32,
     /// The blocks that it has of others.
@@ -49,8 +53,9 @@ impl NodeWish {
                 }
             }
             NodeWish::Targets => look.targets_lack,
-            NodeWish::Refusals(meter) => {
-                meter.record(look.now, look.refused, ArenaGrowth::Exhausted);
+            NodeWish::Overflow(meter) => {
+                // The daemon's tenants evict a page whether a lender takes it or not.
+                meter.record(look.now, look.refused + look.sent, look.growth);
                 let in_all = meter.wanted(look.now, look.borrowed, u32::MAX);
                 in_all.saturating_sub(look.borrowed)
             }
@@ -62,26 +67,56 @@ impl NodeWish {
 mod tests {
     use super::*;
 
-    fn measured(wish: &mut NodeWish, secs: u64, refused: u64) -> u32 {
+    const LOOK: NodeLook = NodeLook {
+        now: Duration::ZERO,
+        refused: 0,
+        sent: 0,
+        growth: ArenaGrowth::Exhausted,
+        targets_lack: 9,
+        borrowed: 40,
+    };
+
+    fn measured(wish: &mut NodeWish, secs: u64, (refused, sent): (u64, u64)) -> u32 {
         wish.measure(NodeLook {
             now: Duration::from_secs(secs),
             refused,
-            targets_lack: 9,
-            borrowed: 40,
+            sent,
+            ..LOOK
         })
     }
 
     #[test]
     fn each_rule_asks_in_its_own_way() {
         let mut request = NodeWish::Request { refused_before: 0 };
-        let requests = [(1, 0), (2, 7), (3, 7), (4, 8)];
-        let asked = requests.map(|(secs, refused)| measured(&mut request, secs, refused));
+        let requests = [(1, (0, 9)), (2, (7, 9)), (3, (7, 99)), (4, (8, 99))];
+        let asked = requests.map(|(secs, pages)| measured(&mut request, secs, pages));
         assert_eq!(asked, [0, 2, 0, 2]);
-        assert_eq!(measured(&mut NodeWish::Targets, 1, 5), 9);
-        assert_eq!(measured(&mut NodeWish::Nothing, 1, 5), 0);
-        let mut refusals = NodeWish::Refusals(WantedMeter::default());
-        let refused = [(1, 0), (2, 1024), (3, 1024), (13, 1024)];
-        let asked = refused.map(|(secs, refused)| measured(&mut refusals, secs, refused));
-        assert_eq!(asked, [0, 2, 2, 0]);
+        assert_eq!(measured(&mut NodeWish::Targets, 1, (5, 5)), 9);
+        assert_eq!(measured(&mut NodeWish::Nothing, 1, (5, 5)), 0);
+    }
+
+    #[test]
+    fn what_others_took_is_wanted_again_as_what_was_refused() {
+        let mut overflow = NodeWish::Overflow(WantedMeter::default());
+        let pages = [
+            (1, (0, 0)),
+            (2, (512, 512)),
+            (3, (512, 1024)),
+            (13, (512, 1024)),
+        ];
+        let asked = pages.map(|(secs, pages)| measured(&mut overflow, secs, pages));
+        assert_eq!(asked, [0, 2, 3, 0]);
+    }
+
+    #[test]
+    fn targets_that_refuse_while_there_is_room_are_no_want() {
+        let mut overflow = NodeWish::Overflow(WantedMeter::default());
+        let look = NodeLook {
+            growth: ArenaGrowth::Possible,
+            ..LOOK
+        };
+        overflow.measure(look);
+        let refused = 5120;
+        assert_eq!(overflow.measure(NodeLook { refused, ..look }), 0);
     }
 }
