@@ -1,53 +1,38 @@
-//! The client: which endpoint is asked, with which token, and how often.
+//! The client: which endpoint is asked, and over whose connections.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use tokio::sync::watch;
 
-use crate::answers::{
-    AnswerFault, FaultKind, GatewayFault, decode_campaign, decode_grant, decode_put, decode_range,
-    decode_renewal, decode_token,
-};
+#[cfg(test)]
+use crate::answers::AnswerFault;
+use crate::answers::{decode_campaign, decode_grant, decode_put, decode_range, decode_renewal};
 use crate::questions;
 use crate::store::{
     ClusterStore, Entry, FaultScope, LeaseGrant, LeaseId, PrefixSnapshot, Renewal, Revision,
     StoreError, Term, WatchEnd,
 };
 
-use super::connection_pool::ConnectionPool;
+use super::client_watch::ClientWatch;
+use super::connections::{Decoded, GatewayConnections};
 use super::endpoint::Endpoint;
-use super::exchange::{GatewayAnswer, GatewayRequest, exchange, refusal};
-use super::gateway_watch::GatewayWatch;
-use super::settings::{CallTimes, GatewaySettings, GatewaySettingsError};
-use super::tls::EtcdTls;
-use super::token::{CallToken, UserTokens};
-
-/// The status of an answer whose stream has an error in it.
-const STREAM_STATUS: u16 = 200;
+use super::exchange::GatewayCall;
+use super::settings::{CallTimes, GatewaySettings, GatewaySettingsError, RenewedCredentials};
 
 /// A client of etcd's JSON gateway. It connects when it is first asked.
 pub struct GatewayClient {
-    pools: Vec<ConnectionPool>,
+    /// Others take their place when credentials are renewed.
+    connections: watch::Sender<Arc<GatewayConnections>>,
     /// The endpoint that answered last.
     current: AtomicUsize,
     /// The endpoint at which the next watch begins. Watches change places, so that none stays at a member that is
     /// half dead.
     next_watch: AtomicUsize,
-    tls: Option<EtcdTls>,
-    tokens: Option<UserTokens>,
     times: CallTimes,
 }
-
-/// What is asked of whichever endpoint answers.
-struct GatewayCall {
-    path: &'static str,
-    body: Bytes,
-    limit: Duration,
-}
-
-/// An answer, or an error that stands in it.
-type Decoded<T> = Result<Result<T, GatewayFault>, AnswerFault>;
 
 impl GatewayClient {
     /// A client with these settings.
@@ -59,17 +44,18 @@ impl GatewayClient {
         settings.check()?;
         let first = (settings.seed % settings.endpoints.len() as u64) as usize;
         Ok(GatewayClient {
-            pools: settings
-                .endpoints
-                .into_iter()
-                .map(ConnectionPool::new)
-                .collect(),
             current: AtomicUsize::new(first),
             next_watch: AtomicUsize::new(first),
-            tls: settings.tls,
-            tokens: settings.user.map(UserTokens::new),
             times: settings.times,
+            connections: watch::Sender::new(Arc::new(GatewayConnections::new(settings))),
         })
+    }
+
+    /// Makes all later calls over new connections, with these credentials, and ends open watches. Calls in flight end as
+    /// they began.
+    pub fn renew_credentials(&self, fresh: RenewedCredentials) {
+        self.connections
+            .send_modify(|connections| *connections = Arc::new(connections.renewed(fresh)));
     }
 
     /// Asks for anything else, as operators do.
@@ -96,21 +82,17 @@ impl GatewayClient {
         GatewayCall { path, body, limit }
     }
 
-    /// The endpoints in the order in which they are tried.
-    fn turns_from(&self, first: usize) -> impl Iterator<Item = usize> + use<> {
-        let count = self.pools.len();
-        (0..count).map(move |turn| (first % count + turn) % count)
-    }
-
     /// Makes a call at one endpoint after the other, until one of them answers for all.
     async fn call<T>(
         &self,
         call: GatewayCall,
         decode: impl Fn(&[u8]) -> Decoded<T>,
     ) -> Result<T, StoreError> {
+        let connections = Arc::clone(&self.connections.borrow());
+        let first = self.current.load(Ordering::Relaxed);
         let mut last = None;
-        for turn in self.turns_from(self.current.load(Ordering::Relaxed)) {
-            match self.call_at(&self.pools[turn], &call, &decode).await {
+        for turn in turns(connections.endpoints(), first) {
+            match connections.call_at(turn, &call, &decode).await {
                 Err(error) if error.scope() == FaultScope::Endpoint => last = Some(error),
                 outcome => {
                     self.current.store(turn, Ordering::Relaxed);
@@ -120,141 +102,10 @@ impl GatewayClient {
         }
         Err(last.unwrap_or_else(no_endpoint))
     }
-
-    /// Makes a call at an endpoint. If the token is refused, it makes the call once more with a new one.
-    async fn call_at<T>(
-        &self,
-        pool: &ConnectionPool,
-        call: &GatewayCall,
-        decode: &impl Fn(&[u8]) -> Decoded<T>,
-    ) -> Result<T, StoreError> {
-        let token = self.token(pool).await?;
-        let outcome = self.call_with(pool, call, &token, decode).await;
-        match (&outcome, &self.tokens) {
-            (Err(error), Some(tokens)) if is_of_token(error) => {
-                tokens.forget(&token).await;
-                let fresh = self.token(pool).await?;
-                self.call_with(pool, call, &fresh, decode).await
-            }
-            _ => outcome,
-        }
-    }
-
-    async fn call_with<T>(
-        &self,
-        pool: &ConnectionPool,
-        call: &GatewayCall,
-        token: &CallToken,
-        decode: &impl Fn(&[u8]) -> Decoded<T>,
-    ) -> Result<T, StoreError> {
-        let request = GatewayRequest {
-            path: call.path,
-            body: call.body.clone(),
-            token: token.as_str(),
-            limit: call.limit,
-        };
-        let answer = match exchange(pool, self.tls.as_ref(), &request).await? {
-            GatewayAnswer::Body(answer) => answer,
-            GatewayAnswer::Fault { status, fault } => {
-                return Err(refusal(&pool.endpoint, status, fault));
-            }
-        };
-        match decode(&answer) {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(fault)) => Err(refusal(&pool.endpoint, STREAM_STATUS, fault)),
-            Err(fault) => Err(StoreError::Garbled {
-                endpoint: pool.endpoint.clone(),
-                fault,
-            }),
-        }
-    }
-
-    /// Returns the token to send, and asks this endpoint for one if none is known.
-    async fn token(&self, pool: &ConnectionPool) -> Result<CallToken, StoreError> {
-        let Some(tokens) = &self.tokens else {
-            return Ok(CallToken::None);
-        };
-        let mut known = tokens.known.lock().await;
-        if let Some(token) = &*known {
-            return Ok(token.clone());
-        }
-        let fresh = self.log_in(pool, tokens).await?;
-        *known = Some(fresh.clone());
-        Ok(fresh)
-    }
-
-    async fn log_in(
-        &self,
-        pool: &ConnectionPool,
-        tokens: &UserTokens,
-    ) -> Result<CallToken, StoreError> {
-        let user = &tokens.user;
-        let body = questions::authenticate(&user.name, &user.password);
-        let request = GatewayRequest {
-            path: "/v3/auth/authenticate",
-            body: Bytes::copy_from_slice(&body),
-            token: None,
-            limit: self.times.login,
-        };
-        let endpoint = pool.endpoint.clone();
-        match exchange(pool, self.tls.as_ref(), &request).await? {
-            GatewayAnswer::Body(answer) => match decode_token(&answer) {
-                Ok(token) => Ok(CallToken::Token(token.into())),
-                Err(fault) => Err(StoreError::Garbled { endpoint, fault }),
-            },
-            GatewayAnswer::Fault { status, fault } => match fault.kind() {
-                // etcd has no users yet, or no more. It refuses the first call without a token once it has.
-                FaultKind::NoAuthentication => Ok(CallToken::None),
-                FaultKind::Unavailable => Err(refusal(&endpoint, status, fault)),
-                _ => Err(StoreError::LoginRefused {
-                    endpoint,
-                    user: user.name.clone(),
-                    message: fault.message,
-                }),
-            },
-        }
-    }
-
-    /// Opens a watch at an endpoint. If the token is refused, it tries once more with a new one. etcd 3.4 calls a token
-    /// that it does not know a lack of permission there.
-    async fn watch_at(
-        &self,
-        pool: &ConnectionPool,
-        question: &Bytes,
-    ) -> Result<GatewayWatch, WatchEnd> {
-        let token = self.token(pool).await.map_err(WatchEnd::Cut)?;
-        let outcome = self.watch_with(pool, question, &token).await;
-        match (&outcome, &self.tokens) {
-            (Err(WatchEnd::Cut(error)), Some(tokens))
-                if is_of_token(error) || matches!(error, StoreError::Denied { .. }) =>
-            {
-                tokens.forget(&token).await;
-                let fresh = self.token(pool).await.map_err(WatchEnd::Cut)?;
-                self.watch_with(pool, question, &fresh).await
-            }
-            _ => outcome,
-        }
-    }
-
-    async fn watch_with(
-        &self,
-        pool: &ConnectionPool,
-        question: &Bytes,
-        token: &CallToken,
-    ) -> Result<GatewayWatch, WatchEnd> {
-        let request = GatewayRequest {
-            path: "/v3/watch",
-            body: question.clone(),
-            token: token.as_str(),
-            limit: self.times.call,
-        };
-        let tls = self.tls.as_ref();
-        GatewayWatch::open(&pool.endpoint, tls, &request, self.times.silence).await
-    }
 }
 
 impl ClusterStore for GatewayClient {
-    type Watch = GatewayWatch;
+    type Watch = ClientWatch;
 
     async fn grant(&self, ttl: Duration) -> Result<LeaseGrant, StoreError> {
         let call = self.usual_call("/v3/lease/grant", questions::grant(ttl));
@@ -294,15 +145,18 @@ impl ClusterStore for GatewayClient {
         self.call(call, |answer| decode_range(answer).map(Ok)).await
     }
 
-    async fn watch(&self, prefix: &str, from: Revision) -> Result<GatewayWatch, WatchEnd> {
+    async fn watch(&self, prefix: &str, from: Revision) -> Result<ClientWatch, WatchEnd> {
         let question = Bytes::from(questions::watch(prefix, from));
+        let mut renewals = self.connections.subscribe();
+        let connections = Arc::clone(&renewals.borrow_and_update());
+        let first = self.next_watch.fetch_add(1, Ordering::Relaxed);
         let mut last = None;
-        for turn in self.turns_from(self.next_watch.fetch_add(1, Ordering::Relaxed)) {
-            match self.watch_at(&self.pools[turn], &question).await {
+        for turn in turns(connections.endpoints(), first) {
+            match connections.watch_at(turn, &question).await {
                 Err(WatchEnd::Cut(error)) if error.scope() == FaultScope::Endpoint => {
                     last = Some(error);
                 }
-                outcome => return outcome,
+                outcome => return outcome.map(|watch| ClientWatch::new(watch, renewals)),
             }
         }
         Err(WatchEnd::Cut(last.unwrap_or_else(no_endpoint)))
@@ -320,12 +174,9 @@ impl ClusterStore for GatewayClient {
     }
 }
 
-/// Returns whether a new token may help.
-fn is_of_token(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::TokenRefused { .. } | StoreError::NoUser { .. }
-    )
+/// The endpoints in the order in which they are tried.
+fn turns(endpoints: usize, first: usize) -> impl Iterator<Item = usize> {
+    (0..endpoints).map(move |turn| (first % endpoints + turn) % endpoints)
 }
 
 /// The settings have at least one endpoint, so each call has been tried at one.

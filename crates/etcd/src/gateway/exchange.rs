@@ -23,6 +23,14 @@ pub(super) const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// The header by which etcd ends a watch at a member that has no leader. Without it such a watch is silent for ever.
 const HAS_LEADER: &str = "grpc-metadata-hasleader";
 
+/// What is asked of whichever endpoint answers.
+pub(super) struct GatewayCall {
+    pub(super) path: &'static str,
+    pub(super) body: Bytes,
+    /// How long one endpoint may take.
+    pub(super) limit: Duration,
+}
+
 /// A request to the gateway.
 pub(super) struct GatewayRequest<'a> {
     pub(super) path: &'static str,

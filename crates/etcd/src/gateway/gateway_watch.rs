@@ -20,7 +20,7 @@ use super::tls::EtcdTls;
 const STREAM_STATUS: u16 = 200;
 
 /// An open watch. Its connection is its own, and ends with it.
-pub struct GatewayWatch {
+pub(super) struct GatewayWatch {
     endpoint: Endpoint,
     opened_at: Revision,
     stream: MessageStream,

@@ -5,10 +5,14 @@
 //!
 //! Users are known by tokens. A member forgets them when it is restarted, and after some minutes. Then the client asks
 //! for a new one, and makes the call once more.
+//!
+//! Certificates and the password may be renewed while the client works. It connects anew with them.
 
 mod client;
+mod client_watch;
 mod connection;
 mod connection_pool;
+mod connections;
 mod endpoint;
 mod exchange;
 mod gateway_watch;
@@ -18,11 +22,11 @@ mod tls;
 mod token;
 
 pub use self::client::GatewayClient;
+pub use self::client_watch::ClientWatch;
 pub use self::endpoint::{Endpoint, EndpointError, EndpointScheme};
-pub use self::gateway_watch::GatewayWatch;
 pub use self::line_reader::{LINE_BYTES_MAX, LineReader, LineTooLong};
 pub use self::settings::{
     CallTimes, ENDPOINTS_MAX, EtcdUser, GatewaySettings, GatewaySettingsError, PasswordError,
-    read_password,
+    RenewedCredentials, read_password,
 };
 pub use self::tls::{CertificateFiles, EtcdTls, TlsFiles, TlsFilesError};

@@ -73,6 +73,15 @@ impl fmt::Debug for EtcdUser {
     }
 }
 
+/// Credentials that were read anew. Those of `None` stay as they are.
+#[derive(Default)]
+pub struct RenewedCredentials {
+    /// The certificates.
+    pub tls: Option<EtcdTls>,
+    /// The password of the user that the settings name.
+    pub password: Option<Zeroizing<String>>,
+}
+
 /// Why a client cannot work with its settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GatewaySettingsError {
@@ -101,7 +110,7 @@ pub enum PasswordError {
         source: io::Error,
     },
     /// Its first line is empty.
-    #[error("{path} has no password in its first line")]
+    #[error("{path} has no password in its first line; write it there")]
     Empty {
         /// The file.
         path: PathBuf,

@@ -146,7 +146,7 @@ impl PrefixView {
                 self.state = ViewState::Read;
                 ViewOutcome::Failed(error)
             }
-            WatchEnd::Silent => {
+            WatchEnd::Silent | WatchEnd::Renewed => {
                 self.pause.succeed();
                 self.state = ViewState::Read;
                 ViewOutcome::Differences(Vec::new())

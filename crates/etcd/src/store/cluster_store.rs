@@ -29,6 +29,8 @@ pub enum WatchEnd {
     Cut(StoreError),
     /// Nothing came for long. Another watch, at another member of the store, is to go on from the next revision.
     Silent,
+    /// Credentials were renewed. Another watch, with the new ones, is to go on from the next revision.
+    Renewed,
     /// The store has forgotten changes that the watch was to tell. The prefix must be read again.
     Compacted,
 }

@@ -11,6 +11,8 @@ use crate::gateway::{CallTimes, Endpoint, GatewayClient, GatewaySettings};
 /// A request that came.
 #[derive(Clone, Debug)]
 pub(super) struct HeardRequest {
+    /// The number of the connection over which it came, in the order in which they came.
+    pub(super) connection: usize,
     pub(super) path: String,
     pub(super) question: Value,
     pub(super) head: String,
@@ -58,8 +60,14 @@ impl FakeGateway {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let (respond, log): (Arc<Responder>, _) = (Arc::new(respond), heard.clone());
         tokio::spawn(async move {
+            let mut connections = 0;
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, respond.clone(), log.clone()));
+                let connection = FakeConnection {
+                    stream,
+                    number: connections,
+                };
+                tokio::spawn(serve(connection, respond.clone(), log.clone()));
+                connections += 1;
             }
         });
         let endpoint = format!("http://{address}").parse().expect("an endpoint");
@@ -96,9 +104,20 @@ pub(super) fn client(gateways: &[&FakeGateway]) -> GatewayClient {
     GatewayClient::new(settings(gateways)).expect("settings that work")
 }
 
-async fn serve(mut stream: TcpStream, respond: Arc<Responder>, log: Arc<Mutex<Vec<HeardRequest>>>) {
+struct FakeConnection {
+    stream: TcpStream,
+    number: usize,
+}
+
+async fn serve(
+    connection: FakeConnection,
+    respond: Arc<Responder>,
+    log: Arc<Mutex<Vec<HeardRequest>>>,
+) {
+    let FakeConnection { mut stream, number } = connection;
     let mut unread = Vec::new();
-    while let Some(request) = read_request(&mut stream, &mut unread).await {
+    while let Some(mut request) = read_request(&mut stream, &mut unread).await {
+        request.connection = number;
         let reply = respond(&request);
         log.lock().expect("no panic").push(request);
         let (bytes, goes_on) = match reply {
@@ -148,6 +167,7 @@ fn parse_request(bytes: &[u8]) -> Option<(HeardRequest, usize)> {
     let head = String::from_utf8(bytes[..end].to_vec()).expect("a head of ASCII");
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
     let mut request = HeardRequest {
+        connection: 0,
         path,
         question: Value::Null,
         head,

@@ -360,6 +360,23 @@ fn a_watch_ends_by_silence_by_its_end_by_an_error_and_by_a_compaction() {
 }
 
 #[test]
+fn an_endpoint_where_no_watch_opens_is_followed_by_the_next_one() {
+    block_on(async {
+        let no_leader = FakeGateway::start(|_| fault(503, 14, "no leader")).await;
+        let well = FakeGateway::start(|_| Reply::Stream(vec![created(4)])).await;
+        let denying = FakeGateway::start(|_| fault(403, 7, "permission denied")).await;
+        let opened = client(&[&no_leader, &well]).watch("/", Revision(5)).await;
+        assert_eq!(opened.expect("a watch").opened_at(), Revision(4));
+        let denied = client(&[&denying, &well]).watch("/", Revision(5)).await;
+        assert!(matches!(
+            denied.map(drop),
+            Err(WatchEnd::Cut(StoreError::Denied { .. }))
+        ));
+        assert_eq!(well.paths().len(), 1, "all endpoints would deny it");
+    });
+}
+
+#[test]
 fn watches_change_places() {
     block_on(async {
         let one = FakeGateway::start(|_| Reply::Stream(vec![created(4)])).await;
@@ -427,6 +444,21 @@ fn a_token_is_asked_for_once_and_again_when_it_is_refused() {
         let refused = client_with_user(&[&stubborn]).read("/a/").await;
         assert!(matches!(refused, Err(StoreError::TokenRefused { .. })));
         assert_eq!(stubborn.paths().len(), 4, "one new token, and no more");
+    });
+}
+
+/// Two calls are refused with one token. The first asks for a new one, and the other one takes that.
+#[test]
+fn calls_beside_each_other_share_a_token_and_the_next_one() {
+    block_on(async {
+        let restarted = with_users(1).await;
+        let client = client_with_user(&[&restarted]);
+        let (one, other) = tokio::join!(client.read("/a/"), client.read("/b/"));
+        one.expect("read with the second token");
+        other.expect("read with the second token");
+        let paths = restarted.paths();
+        let logins = paths.iter().filter(|path| *path == "/v3/auth/authenticate");
+        assert_eq!(logins.count(), 2, "{paths:?}");
     });
 }
 

@@ -355,6 +355,31 @@ fn a_store_that_was_restored_is_believed_and_told() {
     assert!(pair.etcd.get("/sublet/prod/1/nodes/a").is_some());
 }
 
+/// The backup has the lease, and not what was registered under it.
+#[test]
+fn a_node_whose_lease_is_in_the_backup_registers_again_at_once() {
+    let mut pair = Pair::new(Candidacy::Follower);
+    let grant = pair.member.next_request(pair.now).expect("a grant");
+    let answer = pair.execute(grant);
+    pair.member.apply(pair.now, answer);
+    let mut backup = pair.etcd.clone();
+    pair.settle();
+    pair.events();
+    backup.advance_to(pair.now);
+    pair.etcd = backup;
+    pair.is_watching = false;
+    pair.member
+        .apply(pair.now, StoreAnswer::Changed(Err(WatchEnd::Cut(away()))));
+    pair.settle();
+    let told = pair.told();
+    assert!(told.contains(&"storerestored".to_owned()), "{told:?}");
+    assert!(!told.contains(&"unregistered".to_owned()), "{told:?}");
+    assert!(
+        pair.etcd.get("/sublet/prod/1/nodes/a").is_some(),
+        "{told:?}"
+    );
+}
+
 /// A member of etcd that lags shows a lower revision, too. The prefix is read once, and the watch goes on.
 #[test]
 fn a_member_of_etcd_that_lags_is_no_restored_store() {

@@ -3,6 +3,7 @@
 
 mod cluster_simulation;
 mod contract;
+mod credentials;
 mod driver;
 mod fake_gateway;
 mod gateway;

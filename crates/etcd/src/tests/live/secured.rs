@@ -6,15 +6,16 @@ use std::time::Duration;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::gateway::{EtcdTls, EtcdUser, GatewayClient, GatewaySettings};
+use crate::gateway::{EtcdTls, EtcdUser, GatewayClient, GatewaySettings, RenewedCredentials};
 use crate::member::Candidacy;
 use crate::store::{ClusterStore, Revision, StoreError, WatchEnd};
 
 use super::super::contract::{block_on, eventually};
 use super::super::driver::Driven;
+use super::super::member::record;
 use super::authority::{TestAuthority, tls_files};
-use super::base64_of;
 use super::etcd_cluster::{EtcdCluster, EtcdFiles, EtcdSettings, is_installed};
+use super::{base64_of, put};
 
 /// Gives etcd a root and a user `sublet`, who may do everything below the cluster's prefix and nothing else.
 async fn enable_users(client: &GatewayClient) {
@@ -165,6 +166,56 @@ fn tls_needs_both_certificates() {
             );
         }
         let mut a = Driven::start(Arc::new(trusted), "a", Candidacy::Candidate);
+        a.wait_for("elected").await;
+        a.finish().await;
+    });
+}
+
+/// A password and certificates that etcd refuses are followed by good ones.
+#[test]
+fn a_member_takes_part_again_with_credentials_that_were_renewed() {
+    if !is_installed() {
+        return;
+    }
+    let (authority, stranger) = (TestAuthority::new(), TestAuthority::new());
+    let files = EtcdFiles {
+        authority: authority.certificate(),
+        certificate: authority.sign("etcd"),
+    };
+    let secured = EtcdSettings {
+        tls: Some(files),
+        ..EtcdSettings::default()
+    };
+    let cluster = EtcdCluster::start(1, secured);
+    let tls_of = |signer: &TestAuthority| {
+        let files = tls_files(&authority.certificate(), Some(signer.sign("node")));
+        EtcdTls::read(&files).expect("files that work")
+    };
+    block_on(async {
+        enable_users(&cluster.client()).await;
+        let node = Arc::new(as_user(&cluster, "sublet", "of sublet"));
+        let mut a = Driven::start(node.clone(), "a", Candidacy::Candidate);
+        a.wait_for("elected").await;
+        let root = as_user(&cluster, "root", "of root");
+        let changed = json!({ "name": "sublet", "password": "another" });
+        let answer = root.ask("/v3/auth/user/changepw", &changed).await;
+        answer.expect("changed");
+        a.wait_for("failed").await;
+        node.renew_credentials(RenewedCredentials {
+            tls: Some(tls_of(&authority)),
+            password: Some(Zeroizing::new("another".to_owned())),
+        });
+        put(&root, "/sublet/prod/1/nodes/b", &record(2)).await;
+        a.wait_for("node b 0000000000000002").await;
+        node.renew_credentials(RenewedCredentials {
+            tls: Some(tls_of(&stranger)),
+            ..RenewedCredentials::default()
+        });
+        a.wait_for("deposed").await;
+        node.renew_credentials(RenewedCredentials {
+            tls: Some(tls_of(&authority)),
+            ..RenewedCredentials::default()
+        });
         a.wait_for("elected").await;
         a.finish().await;
     });
