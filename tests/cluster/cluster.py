@@ -15,6 +15,8 @@ FAR_HITS = 500
 SILENT_SECONDS = 15
 # docs/cluster.md: so long nobody leads at most, if etcd's leader died, too.
 ELECTION_SECONDS = 9
+# docs/cluster.md: so long after etcd was lost nodes take it that nobody leads: two thirds of a lease of five seconds.
+LEADERLESS_SECONDS = 3.4
 # What a machine that others use adds to such a time.
 HICCUP_SECONDS = 6
 # Until a cluster that was started knows of itself.

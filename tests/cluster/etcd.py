@@ -29,6 +29,7 @@ class Etcd:
         self.running = {}
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sublet-etcd-", dir=MEMORY))
         self.files = Files(pathlib.Path(folder) / "etcd", self.hosts) if secured else None
+        self.passwords = []
         self.user = None
 
     def start(self):
@@ -49,7 +50,8 @@ class Etcd:
         """Lines of a node's config."""
         lines = [f"etcd = {json.dumps([self._clients(host) for host in self.hosts])}"]
         if self.files:
-            said = self.files.folder / f"password-{len(list(self.files.folder.iterdir()))}"
+            said = self.files.folder / f"password-{len(self.passwords)}"
+            self.passwords.append(said)
             said.write_text(f"{password}\n")
             lines += [
                 f'etcd_ca = "{self.files.authority}"',
@@ -57,6 +59,21 @@ class Etcd:
                 f'etcd_password_file = "{said}"',
             ]
         return tuple(lines)
+
+    def write_password(self, text):
+        """Writes another password into the files of all nodes."""
+        for said in self.passwords:
+            said.write_text(f"{text}\n")
+
+    def change_password(self, text):
+        """Gives the nodes' user another password. The nodes' files stay as they are."""
+        self.ctl("user", "passwd", USER, "--interactive=false", said=f"{text}\n")
+
+    def change_authority(self):
+        """Gives all members certificates of another authority, and starts them again. The nodes' file has it, too."""
+        self.kill()
+        self.files.make()
+        self.start_members()
 
     def kill(self, *hosts):
         """Kills these members, or all."""
@@ -79,9 +96,9 @@ class Etcd:
         eventually("etcd has a leader", look, START_SECONDS_MAX)
         return found[0]
 
-    def ctl(self, *words):
-        """What etcdctl says; it has to succeed."""
-        done = self._ctl(self.hosts, *words)
+    def ctl(self, *words, said=None):
+        """What etcdctl says, which may be told something; it has to succeed."""
+        done = self._ctl(self.hosts, *words, said=said)
         assert done.returncode == 0, f"etcdctl {words}: {done.stderr}"
         return done.stdout
 
@@ -131,12 +148,12 @@ class Etcd:
         done = self._ctl([host], "endpoint", "status", "--write-out", "json")
         return json.loads(done.stdout)[0]["Status"] if done.returncode == 0 else None
 
-    def _ctl(self, hosts, *words):
+    def _ctl(self, hosts, *words, said=None):
         options = ["--endpoints", ",".join(self._clients(host) for host in hosts), "--command-timeout", "3s"]
         options += ["--cacert", self.files.authority] if self.files else []
         options += ["--user", self.user] if self.user else []
         command = [*self.hosts[0].words(), "env", "ETCDCTL_API=3", "etcdctl", *options, *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, input=said)
 
     def _clients(self, host):
         return f"{'https' if self.files else 'http'}://{host.address}:{CLIENTS}"
@@ -149,13 +166,17 @@ class Files:
     """An authority for etcd, and certificates of its members."""
 
     def __init__(self, folder, hosts):
-        self.folder = folder
+        self.folder, self.hosts = folder, hosts
         folder.mkdir()
         self.authority = folder / "ca.crt"
+        self.make()
+
+    def make(self):
+        """Makes an authority and certificates, over those that are there."""
         made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 1]
         name = ["-subj", "/CN=etcd of a test"]
-        openssl("req", "-x509", *made, *name, "-keyout", folder / "ca.key", "-out", self.authority)
-        for host in hosts:
+        openssl("req", "-x509", *made, *name, "-keyout", self.folder / "ca.key", "-out", self.authority)
+        for host in self.hosts:
             self._issue(host, made)
 
     def certificate(self, host):

@@ -1,5 +1,6 @@
 """Clusters that know their members by etcd: they elect, leaders die and stand still, and etcd goes and returns."""
 
+import json
 import time
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from cluster import (
     ELECTION_SECONDS,
     HICCUP_SECONDS,
+    LEADERLESS_SECONDS,
     LENDER,
     active,
     end,
@@ -18,8 +20,10 @@ from cluster import (
     wait_until_borrowing,
     work_on,
 )
+from etcd import PASSWORD
 from nodes import Authority, NodeSetting, eventually
 
+NEXT_PASSWORD = "known to nodes later"
 ELECTED_SECONDS = ELECTION_SECONDS + HICCUP_SECONDS
 
 
@@ -33,6 +37,12 @@ def wait_for_another_leader(cluster, before, seconds=ELECTED_SECONDS):
 
     eventually("another node leads in a higher term", found, seconds)
     return cluster.leader(), time.monotonic() - began
+
+
+def is_without_leader(node):
+    """Whether a node neither leads nor knows who does."""
+    told = told_by(node)
+    return told["leader"] is None and not told["leads_here"]
 
 
 def others(cluster, *nodes):
@@ -120,8 +130,10 @@ def test_a_borrower_without_a_leader_asks_two_at_random(elected, etcd):
     kept = etcd()
     cluster = elected("abc", kept).wait_until_joined()
     kept.kill()
+    began = time.monotonic()
     for node in cluster.nodes.values():
-        eventually(f"{node.name} does not lead", lambda: not told_by(node)["leads_here"], 60)
+        eventually(f"nobody leads {node.name}", lambda: is_without_leader(node), LEADERLESS_SECONDS + HICCUP_SECONDS)
+    print(f"nobody led {time.monotonic() - began:.1f} s after etcd was killed")
     work = work_on(cluster["a"])
     took = wait_until_borrowing(cluster["a"], 60)
     print(f"a borrowed after {took:.1f} s without etcd")
@@ -193,6 +205,60 @@ def test_nodes_are_a_user_of_etcd_by_name_and_password(elected, etcd):
     work = work_on(cluster["a"])
     wait_for_far_reads(cluster["a"], work)
     end(cluster["a"], work)
+
+
+def test_nodes_read_anew_what_they_show_to_etcd(elected, etcd):
+    kept = etcd(secured=True)
+    cluster = elected("abc", kept).wait_until_joined()
+    everybody = cluster.nodes.values()
+    work = work_on(cluster["a"])
+    wait_for_far_reads(cluster["a"], work)
+
+    # A file without a password is refused. An etcd that was started again knows no token, and the old password holds.
+    kept.write_password("")
+    for node in everybody:
+        node.reread()
+        eventually(f"{node.name} refuses the file", lambda: refuses(node, kept.passwords[0]), 30)
+    kept.kill()
+    kept.start_members()
+    wait_until_heard(cluster, kept, "karma")
+
+    # etcd goes on with a node's token until it is started again.
+    kept.change_password(NEXT_PASSWORD)
+    kept.kill()
+    kept.start_members()
+    wait_until_shut_out(cluster, "refuses the user")
+    kept.write_password(NEXT_PASSWORD)
+    for node in everybody:
+        node.reread()
+    wait_until_heard(cluster, kept, "two-level")
+
+    kept.change_authority()
+    wait_until_shut_out(cluster, "TLS with etcd")
+    for node in everybody:
+        node.reread()
+    wait_until_heard(cluster, kept, "spread")
+    wait_for_far_reads(cluster["a"], work)
+    end(cluster["a"], work)
+    assert not any(word in node.log() for node in everybody for word in (PASSWORD, NEXT_PASSWORD))
+
+
+def wait_until_heard(cluster, kept, policy):
+    """Waits until all nodes take part and hear what changes in etcd."""
+    cluster.wait_until_joined(seconds=60)
+    kept.ctl("put", "/sublet/default/1/settings", json.dumps({"placement": policy}))
+    for node in cluster.nodes.values():
+        eventually(f"{node.name} hears of {policy}", lambda: placement_of(node).startswith(policy), 30)
+
+
+def wait_until_shut_out(cluster, why):
+    for node in cluster.nodes.values():
+        eventually(f"etcd shuts {node.name} out", lambda: why in told_by(node)["etcd"]["why"], 60)
+
+
+def refuses(node, file):
+    """Whether a node has told that it refuses a file."""
+    return any(str(file) in event["said"] for event in node.events("credentials.refused"))
 
 
 def test_a_node_with_a_foreign_certificate_takes_no_part(elected, etcd, network, nodes, folder):

@@ -123,6 +123,10 @@ class Node(Sublet):
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
 
+    def reread(self):
+        """Has it read passwords and certificates anew. It does so in the background."""
+        self.process.send_signal(signal.SIGHUP)
+
     def lending(self):
         """How it stands with its peers."""
         return self.status()["lending"]

@@ -1,5 +1,6 @@
 //! What an owner sees and does of lending between hosts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,6 +18,7 @@ use crate::observe::events::{Actor, EventId, EventReason, EventSubject, Events, 
 use crate::peers::certificate_expiry::ExpiryReminder;
 use crate::peers::lending::Lending;
 use crate::peers::lending_figures::{FiguresTime, lease_list, lend_status};
+use crate::peers::membership::EtcdFiles;
 
 /// The longest notice of a drain.
 pub(super) const DRAIN_NOTICE_MAX: Duration = Duration::from_secs(3600);
@@ -142,7 +144,7 @@ impl Daemon {
         })
     }
 
-    /// Reads the certificates of the peers again, and the deny list of the config.
+    /// Reads the certificates of the peers again, the deny list of the config, and the files for etcd.
     pub(super) fn reload_peers(&self, outcome: &mut CredentialReport) {
         let Some(lending) = &self.lending else {
             return;
@@ -151,6 +153,11 @@ impl Daemon {
         let tls = lending.tls();
         let files = [&tls.ca, &tls.certificate, &tls.key];
         outcome.record(EventSubject::None, &files, lending.reload(denied));
+        let of_etcd = lending.etcd_files();
+        for reread in of_etcd.iter().flat_map(EtcdFiles::reread) {
+            let files: Vec<&PathBuf> = reread.files.iter().collect();
+            outcome.record(EventSubject::None, &files, reread.outcome);
+        }
     }
 
     /// The certificates that the config denies now. `None` if the config has faults or names no peers.
@@ -187,13 +194,18 @@ pub(super) fn figures_time(daemon: &Daemon) -> FiguresTime {
     }
 }
 
-/// Reports the files of the peers that were read at the start.
+/// Reports the files of the peers and for etcd that were read at the start.
 pub(crate) fn record_peer_files(lending: &Lending, events: &Events) {
     let (tls, mut read) = (
         lending.tls(),
         CredentialReport::new(events, EventReason::Start),
     );
     read.record_read(EventSubject::None, &[&tls.ca, &tls.certificate, &tls.key]);
+    let of_etcd = lending.etcd_files();
+    for files in of_etcd.iter().flat_map(EtcdFiles::list) {
+        let files: Vec<&PathBuf> = files.iter().collect();
+        read.record_read(EventSubject::None, &files);
+    }
 }
 
 /// A chore that tells the owner in time that certificates of the peers end, and follows the host out of its cluster.

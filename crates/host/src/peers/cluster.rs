@@ -13,7 +13,8 @@ use sublet_tls::peer::{Fingerprint, NodeIdentity};
 
 use super::control::ControlTeller;
 use super::membership::{
-    ClusterNews, ClusterNotice, EtcdMembership, MembershipError, MembershipParts, MembershipStatus,
+    ClusterNews, ClusterNotice, EtcdFiles, EtcdMembership, MembershipError, MembershipParts,
+    MembershipStatus,
 };
 use super::topology::mode;
 use crate::config::{LendConfig, PeerPlace, PeersConfig};
@@ -105,6 +106,12 @@ impl Cluster {
         if let Some(membership) = &*self.membership.lock() {
             membership.set_record(&self.record());
         }
+    }
+
+    /// The files by which this host and etcd know each other. `None` if the host is not registered there and does not try
+    /// to be: they are read when it joins.
+    pub(super) fn etcd_files(&self) -> Option<EtcdFiles> {
+        self.membership.lock().as_ref().map(EtcdMembership::files)
     }
 
     /// Lets others lead, because this host is about to go.

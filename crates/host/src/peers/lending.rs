@@ -29,7 +29,7 @@ use super::control::{
 };
 use super::courier::{Courier, CourierError, CourierFigures};
 use super::far_memory::FarMemory;
-use super::membership::MembershipError;
+use super::membership::{EtcdFiles, MembershipError};
 use super::page_server::{
     CpuShare, PageServer, PageServerError, PageServerFigures, PageServerSettings, ServedPages,
     ServingRate,
@@ -224,6 +224,11 @@ impl Lending {
     /// This host's identity, and the files that prove it.
     pub fn tls(&self) -> PeerTlsSettings {
         self.tls.lock().clone()
+    }
+
+    /// The files by which this host and etcd know each other, while it is a member there.
+    pub fn etcd_files(&self) -> Option<EtcdFiles> {
+        self.cluster.etcd_files()
     }
 
     /// When the certificates end that were read last.

@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_etcd::driver::{MemberCommand, drive};
-use sublet_etcd::gateway::{
-    CallTimes, EtcdTls, EtcdUser, GatewayClient, GatewaySettings, GatewaySettingsError,
-    PasswordError, TlsFilesError, read_password,
-};
+use sublet_etcd::gateway::{CallTimes, GatewayClient, GatewaySettings, GatewaySettingsError};
 use sublet_etcd::member::{Candidacy, ClusterMember, MemberEvent, MemberSettings, TTL_DEFAULT};
 use sublet_etcd::record::{NodeRecord, RecordError};
 use sublet_policy::placement::PlacementChoice;
 use sublet_tls::peer::NodeIdentity;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::etcd_files::{EtcdFiles, EtcdFilesError, read_tls, read_user};
 use super::member_news::{ClusterNews, MemberNews};
 use crate::config::{EtcdConfig, LendConfig};
 
@@ -32,12 +30,9 @@ const BATCH_MAX: usize = 4096;
 /// Why this host cannot be a member.
 #[derive(Debug, thiserror::Error)]
 pub enum MembershipError {
-    /// A certificate for etcd is wrong.
+    /// A certificate for etcd or the password's file is wrong.
     #[error(transparent)]
-    Tls(#[from] TlsFilesError),
-    /// The password's file is wrong.
-    #[error(transparent)]
-    Password(#[from] PasswordError),
+    Files(#[from] EtcdFilesError),
     /// The addresses of etcd are wrong.
     #[error(transparent)]
     Gateway(#[from] GatewaySettingsError),
@@ -85,6 +80,7 @@ pub struct MembershipStatus {
 
 /// This host as a member. It leaves the cluster when this is dropped, in the background.
 pub struct EtcdMembership {
+    files: EtcdFiles,
     commands: Sender<MemberCommand>,
     status: Arc<Mutex<MembershipStatus>>,
     /// It ends when the member has left.
@@ -98,7 +94,7 @@ impl EtcdMembership {
     ///
     /// A file, an address or the record is wrong, or the kernel refuses.
     pub fn start(parts: MembershipParts) -> Result<EtcdMembership, MembershipError> {
-        let store = Arc::new(GatewayClient::new(gateway_settings(&parts)?)?);
+        let client = Arc::new(GatewayClient::new(gateway_settings(&parts)?)?);
         let member = ClusterMember::new(MemberSettings {
             cluster: parts.identity.cluster.clone(),
             node: parts.identity.node.clone(),
@@ -122,14 +118,21 @@ impl EtcdMembership {
                 pass_on(happened, news, &noted, tell);
                 drop(leaving);
             })?;
+        let store = Arc::clone(&client);
         thread::Builder::new()
             .name("etcd".to_owned())
             .spawn(move || runtime.block_on(drive(store, member, commanded, events)))?;
         Ok(EtcdMembership {
+            files: EtcdFiles::new(parts.etcd, client),
             commands,
             status,
             has_left: Mutex::new(has_left),
         })
+    }
+
+    /// The files by which this host and etcd know each other.
+    pub fn files(&self) -> EtcdFiles {
+        self.files.clone()
     }
 
     /// Writes something else about this host.
@@ -165,16 +168,10 @@ impl EtcdMembership {
 
 fn gateway_settings(parts: &MembershipParts) -> Result<GatewaySettings, MembershipError> {
     let etcd = &parts.etcd;
-    let user = etcd.user.as_ref().map(|user| {
-        Ok::<_, PasswordError>(EtcdUser {
-            name: user.name.clone(),
-            password: read_password(&user.password_file)?,
-        })
-    });
     Ok(GatewaySettings {
         endpoints: etcd.endpoints.clone(),
-        tls: etcd.tls.as_ref().map(EtcdTls::read).transpose()?,
-        user: user.transpose()?,
+        tls: read_tls(etcd)?,
+        user: read_user(etcd)?,
         times: CallTimes::default(),
         seed: parts.seed,
     })
@@ -216,5 +213,30 @@ fn note(status: &Mutex<MembershipStatus>, event: &MemberEvent) {
             status.last_failure = Some((error.to_string(), Instant::now()));
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sublet_etcd::store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn the_status_says_whether_the_host_is_registered_and_which_call_failed_last() {
+        let status = Mutex::new(MembershipStatus::default());
+        let after = |event: MemberEvent| {
+            note(&status, &event);
+            let status = status.lock();
+            (status.is_registered, status.last_failure.is_some())
+        };
+        let failed = || MemberEvent::StoreFailed(StoreError::LeaseGone);
+        assert_eq!(after(failed()), (false, true));
+        assert_eq!(after(MemberEvent::Registered), (true, false));
+        assert_eq!(after(failed()), (true, true));
+        assert_eq!(after(MemberEvent::Unregistered), (false, true));
+        assert_eq!(after(MemberEvent::Synchronized), (false, false));
+        assert_eq!(after(MemberEvent::Registered), (true, false));
+        assert_eq!(after(MemberEvent::Left), (false, false));
     }
 }

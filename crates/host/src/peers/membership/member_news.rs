@@ -244,7 +244,8 @@ impl MemberNews {
 
 #[cfg(test)]
 mod tests {
-    use sublet_etcd::store::Term as EtcdTerm;
+    use sublet_etcd::store::{StoreError, Term as EtcdTerm};
+    use sublet_lend::node::LendTo;
 
     use super::*;
 
@@ -325,6 +326,75 @@ mod tests {
         let told = apply(&mut news, gone_and_back);
         assert_eq!(told.members.removed, []);
         assert_eq!(told.members.added.len(), 1);
+    }
+
+    #[test]
+    fn this_host_lends_only_to_those_that_its_config_names() {
+        let mut news = news_of_a();
+        news.lend.to = Some(vec![name("c")]);
+        let told = apply(
+            &mut news,
+            [node("b", &["b.lan:1"]), node("c", &["c.lan:1"])],
+        );
+        let lend = told.members.added.iter().map(|member| member.lend);
+        let expected = [LendTo::NotNamed, LendTo::Allowed];
+        assert_eq!(lend.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_host_whose_record_nobody_can_read_is_gone_until_it_writes_another() {
+        let mut news = news_of_a();
+        apply(&mut news, [node("b", &["b.lan:1"])]);
+        let fault = NodeRecord::parse(b"{").expect_err("no record");
+        let unreadable = MemberEvent::UnreadableNode {
+            name: name("b"),
+            fault,
+        };
+        let told = apply(&mut news, [unreadable]);
+        assert_eq!(told.members.removed, [name("b")]);
+        assert!(matches!(
+            &told.notices[..],
+            [ClusterNotice::UnreadableMember { name: of, .. }] if *of == name("b")
+        ));
+        let told = apply(&mut news, [node("b", &["b.lan:1"])]);
+        assert_eq!(told.members.added.len(), 1);
+    }
+
+    #[test]
+    fn calls_that_fail_are_told_once_until_calls_succeed() {
+        let mut news = news_of_a();
+        let failed = || MemberEvent::StoreFailed(StoreError::LeaseGone);
+        let notice = ClusterNotice::EtcdFailed(StoreError::LeaseGone.to_string());
+        let told = apply(&mut news, [failed(), failed()]);
+        assert_eq!(told.notices, std::slice::from_ref(&notice));
+        for success in [MemberEvent::Synchronized, MemberEvent::Registered] {
+            let told = apply(&mut news, [failed(), success, failed(), failed()]);
+            let failures = told.notices.iter().filter(|told| **told == notice);
+            assert_eq!(failures.count(), 1);
+        }
+    }
+
+    #[test]
+    fn terms_begin_anew_when_etcd_was_restored() {
+        let mut news = news_of_a();
+        apply(&mut news, [led_by("b", 50)]);
+        let restored = [
+            MemberEvent::StoreRestored,
+            led_by("b", 3),
+            MemberEvent::Leader(None),
+        ];
+        let told = apply(&mut news, restored);
+        let leader = |leader, term| LendingInput::Leader {
+            leader,
+            term: Term(term),
+        };
+        let inputs = [
+            LendingInput::TermsBeginAnew,
+            leader(Some(name("b")), 3),
+            leader(None, 3),
+        ];
+        assert_eq!(told.inputs, inputs);
+        assert!(told.notices.contains(&ClusterNotice::EtcdRestored));
     }
 
     #[test]

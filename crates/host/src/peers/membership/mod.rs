@@ -7,8 +7,10 @@
 //! The first thread renews this host's lease, so it waits for nobody. The second one waits for the control thread.
 
 mod cluster_settings;
+mod etcd_files;
 mod etcd_membership;
 mod member_news;
 
+pub use etcd_files::{EtcdFiles, EtcdFilesError, RereadFiles};
 pub use etcd_membership::{EtcdMembership, MembershipError, MembershipParts, MembershipStatus};
 pub use member_news::{ClusterNews, ClusterNotice, PlacementSource};
