@@ -1,16 +1,11 @@
 //! `sublet status`: what the daemon holds, for whom, and why not more.
 
-use std::io::{self, IsTerminal, Write};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use comfy_table::{Table, presets};
 use sublet_client::messages::{
     DiskStatus, OrphanedPages, PagesStatus, RingStatus, RuleStatus, Status, TenantStatus,
 };
 use sublet_types::{Bytes, Pages};
 
-use crate::admin_options::AdminOptions;
 use crate::evicted_tables;
 use crate::exit::Exit;
 use crate::formatting::{duration, format_count, format_table, millis, percent};
@@ -18,60 +13,23 @@ use crate::grants::eviction;
 use crate::lend::{self, peer_tables};
 use crate::release::lost;
 use crate::saves;
+use crate::watch::{EarlierAnswer, WatchOptions};
 
 /// How to show the status.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Print JSON, for programs
-    #[arg(long)]
-    json: bool,
-    /// Show it again every SECONDS
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-          value_parser = clap::value_parser!(u32).range(1..=3600))]
-    watch: Option<u32>,
     #[command(flatten)]
-    daemon: AdminOptions,
+    watch: WatchOptions,
 }
 
-/// Shows the status.
+/// Shows the status, once or again and again.
 pub(crate) fn run(args: &Args) -> Exit {
-    let admin = match args.daemon.admin() {
-        Ok(admin) => admin,
-        Err(exit) => return exit,
-    };
-    let mut before: Option<(Instant, Status)> = None;
-    loop {
-        let status = match admin.status() {
-            Ok(status) => status,
-            Err(error) => return Exit::call_failed(&error),
-        };
-        let now = Instant::now();
-        let since = before.as_ref().map(|(at, status)| (now - *at, status));
-        let page = status_page(args, &status, since);
-        let written = io::stdout().write_all(page.as_bytes());
-        match (written, args.watch) {
-            (Ok(()), Some(secs)) => thread::sleep(Duration::from_secs(secs.into())),
-            (written, _) => return Exit::written(written),
-        }
-        before = Some((now, status));
-    }
-}
-
-fn status_page(args: &Args, status: &Status, since: Option<(Duration, &Status)>) -> String {
-    if args.json {
-        let text = serde_json::to_string(status).expect("a status is JSON");
-        return format!("{text}\n");
-    }
-    let home = match args.watch {
-        Some(_) if io::stdout().is_terminal() => "\x1b[H\x1b[J",
-        _ => "",
-    };
-    format!("{home}{}", text(status, since))
+    args.watch.show_since(|admin| admin.status(), text)
 }
 
 /// The page for people. Operations per second are over the time since the last look if there was one, else since the
 /// start.
-pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> String {
+fn text(status: &Status, since: Option<&EarlierAnswer<'_, Status>>) -> String {
     let mut page = ending(status)
         .into_iter()
         .chain(lines(status))
@@ -213,7 +171,7 @@ fn rule(rule: &RuleStatus) -> (&'static str, String) {
 }
 
 /// The table of tenants.
-pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> String {
+pub(crate) fn tenants(status: &Status, since: Option<&EarlierAnswer<'_, Status>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header([
         "tenant",
@@ -407,14 +365,14 @@ fn left_row(left: &OrphanedPages) -> [String; 10] {
     cells.map(str::to_owned)
 }
 
-fn rate(tenant: &TenantStatus, status: &Status, since: Option<(Duration, &Status)>) -> f64 {
+fn rate(tenant: &TenantStatus, status: &Status, since: Option<&EarlierAnswer<'_, Status>>) -> f64 {
     let now = tenant.operations();
-    let Some((time, before)) = since else {
+    let Some(EarlierAnswer { ago, answer }) = since else {
         return now as f64 / status.daemon.uptime_secs.max(1) as f64;
     };
-    let before = before.tenants.iter().find(|old| old.name == tenant.name);
+    let before = answer.tenants.iter().find(|old| old.name == tenant.name);
     let done = now.saturating_sub(before.map_or(0, TenantStatus::operations));
-    done as f64 / time.as_secs_f64().max(0.001)
+    done as f64 / ago.as_secs_f64().max(0.001)
 }
 
 /// Memory that is shared by two processes.

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use sublet_client::{Admin, AdminError};
@@ -25,12 +25,29 @@ pub(crate) struct WatchOptions {
     daemon: AdminOptions,
 }
 
+/// What was answered at the look before this one.
+pub(crate) struct EarlierAnswer<'a, A> {
+    /// How long ago it came.
+    pub(crate) ago: Duration,
+    /// It.
+    pub(crate) answer: &'a A,
+}
+
 impl WatchOptions {
     /// Asks and shows the answer, once or again and again. `page` makes the text for people.
     pub(crate) fn show<A: Serialize>(
         &self,
         question: impl Fn(&Admin) -> Result<A, AdminError>,
         page: impl Fn(&A) -> String,
+    ) -> Exit {
+        self.show_since(question, |answer, _| page(answer))
+    }
+
+    /// Asks and shows the answer, once or again and again. `page` makes the text for people, and may compare.
+    pub(crate) fn show_since<A: Serialize>(
+        &self,
+        question: impl Fn(&Admin) -> Result<A, AdminError>,
+        page: impl Fn(&A, Option<&EarlierAnswer<'_, A>>) -> String,
     ) -> Exit {
         let admin = match self.daemon.admin() {
             Ok(admin) => admin,
@@ -40,20 +57,27 @@ impl WatchOptions {
             Some(_) if !self.json && io::stdout().is_terminal() => "\x1b[H\x1b[J",
             _ => "",
         };
+        let mut before: Option<(Instant, A)> = None;
         loop {
             let answer = match question(&admin) {
                 Ok(answer) => answer,
                 Err(error) => return Exit::call_failed(&error),
             };
+            let now = Instant::now();
+            let earlier = before.as_ref().map(|(at, answer)| EarlierAnswer {
+                ago: now - *at,
+                answer,
+            });
             let text = match self.json {
                 true => json(&answer),
-                false => page(&answer),
+                false => page(&answer, earlier.as_ref()),
             };
             let written = io::stdout().write_all(format!("{home}{text}").as_bytes());
             match (written, self.watch) {
                 (Ok(()), Some(secs)) => thread::sleep(Duration::from_secs(secs.into())),
                 (written, _) => return Exit::written(written),
             }
+            before = Some((now, answer));
         }
     }
 }
