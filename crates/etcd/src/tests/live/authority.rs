@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair,
 };
 
 use crate::gateway::{CertificateFiles, TlsFiles};
@@ -35,10 +35,23 @@ impl TestAuthority {
         self.folder.path().join("ca.crt")
     }
 
-    /// Signs a certificate for this host. etcd's gateway shows etcd's own as a client, so it has both purposes.
+    /// Signs a certificate for this host, without a common name. etcd's gateway shows etcd's own as a client, so it has both
+    /// purposes.
     pub(super) fn sign(&self, name: &str) -> CertificateFiles {
+        self.sign_subject(name, DistinguishedName::new())
+    }
+
+    /// Signs a certificate for this host, with a common name.
+    pub(super) fn sign_with_common_name(&self, name: &str) -> CertificateFiles {
+        let mut subject = DistinguishedName::new();
+        subject.push(DnType::CommonName, name);
+        self.sign_subject(name, subject)
+    }
+
+    fn sign_subject(&self, name: &str, subject: DistinguishedName) -> CertificateFiles {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).expect("names");
+        params.distinguished_name = subject;
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
