@@ -23,7 +23,8 @@ from cluster import (
 from etcd import PASSWORD
 from nodes import Authority, NodeSetting, eventually
 
-NEXT_PASSWORD = "known to nodes later"
+# etcdctl reads one word.
+NEXT_PASSWORD = "known-to-nodes-later"
 ELECTED_SECONDS = ELECTION_SECONDS + HICCUP_SECONDS
 
 
