@@ -42,7 +42,7 @@ impl TestAuthority {
     }
 
     /// Signs a certificate for this host, with a common name.
-    pub(super) fn sign_with_common_name(&self, name: &str) -> CertificateFiles {
+    pub(super) fn sign_with_subject(&self, name: &str) -> CertificateFiles {
         let mut subject = DistinguishedName::new();
         subject.push(DnType::CommonName, name);
         self.sign_subject(name, subject)

@@ -237,7 +237,7 @@ fn a_member_shows_the_certificate_that_was_renewed_last() {
 
 /// docs/cluster.md says it: etcd's gateway takes no certificate with a common name where it has users.
 #[test]
-fn users_show_certificates_without_a_common_name() {
+fn etcds_users_show_certificates_without_a_subject() {
     if !is_installed() {
         return;
     }
@@ -255,7 +255,7 @@ fn users_show_certificates_without_a_common_name() {
         enable_users(&cluster.client()).await;
         let node = as_user(&cluster, "sublet", "of sublet");
         node.read("/sublet/prod/1/").await.expect("read");
-        let named = Some(authority.sign_with_common_name("named"));
+        let named = Some(authority.sign_with_subject("named"));
         let files = tls_files(&authority.certificate(), named);
         node.renew_credentials(RenewedCredentials {
             tls: Some(EtcdTls::read(&files).expect("files that work")),
