@@ -71,7 +71,7 @@ fn wrong_lines_are_refused_with_what_is_wrong() {
     let members = |n: usize| {
         let names: Vec<String> = (0..n).map(|n| format!(r#""n{n}""#)).collect();
         format!(
-            r#"{{"kind":"members","term":1,"from":0,"to":1,"added":[{}]}}"#,
+            r#"{{"kind":"members","term":1,"from":0,"to":1,"absent":[{}]}}"#,
             names.join(",")
         )
     };
@@ -175,8 +175,8 @@ fn the_longest_report_and_list_fit_a_line() {
         MemberNames::try_from(names).expect("as many as there may be")
     };
     let update = MembersUpdate {
-        added: names(0),
-        removed: names(1000),
+        absent: names(0),
+        back: names(1000),
         ..MembersUpdate::default()
     };
     for message in [

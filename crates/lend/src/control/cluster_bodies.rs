@@ -90,6 +90,10 @@ fn is_zero(number: &u32) -> bool {
 pub struct MemberNames(BTreeSet<NodeName>);
 
 impl MemberNames {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Each name.
     pub fn iter(&self) -> impl Iterator<Item = &NodeName> {
         self.0.iter()
@@ -110,7 +114,8 @@ impl From<MemberNames> for BTreeSet<NodeName> {
     }
 }
 
-/// A leader tells which nodes take part: as a difference between two revisions of its list, in one or several parts.
+/// A leader tells which members take no part: as a difference between two revisions of its list, in one or several parts.
+/// All others do. So the list is short, however many they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembersUpdate {
     /// The leader's term.
@@ -119,12 +124,12 @@ pub struct MembersUpdate {
     pub from: u64,
     /// The revision that the list has when all parts are in.
     pub to: u64,
-    /// Nodes that take part now.
-    #[serde(default)]
-    pub added: MemberNames,
-    /// Nodes that do not any more.
-    #[serde(default)]
-    pub removed: MemberNames,
+    /// Members that take no part any more.
+    #[serde(default, skip_serializing_if = "MemberNames::is_empty")]
+    pub absent: MemberNames,
+    /// Members that take part again.
+    #[serde(default, skip_serializing_if = "MemberNames::is_empty")]
+    pub back: MemberNames,
     /// How many parts follow.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parts_left: u32,

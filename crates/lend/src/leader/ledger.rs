@@ -187,7 +187,7 @@ impl Ledger {
         self.expected += usize::from(state == ClusterNodeState::Expected);
         self.expected -= usize::from(before == ClusterNodeState::Expected);
         let participation = match state {
-            ClusterNodeState::Active => Participation::TakesPart,
+            ClusterNodeState::Expected | ClusterNodeState::Active => Participation::TakesPart,
             _ => Participation::StaysOut,
         };
         let name = &self.nodes[number.0 as usize].name;

@@ -1,5 +1,7 @@
-//! Which nodes take part, and who was told so: as differences, from revision to revision. Who knows the list is told
-//! every few seconds that it is as it was. That is how a node knows that its leader still leads.
+//! Which members take no part, and who was told so: as differences, from revision to revision. Who knows the list is
+//! told every few seconds that it is as it was. That is how a node knows that its leader still leads.
+//!
+//! Nodes know who the members are. A list of those that take part would be told to thousands whenever a leader begins.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,7 +18,7 @@ pub const FULL_LISTS_EACH_SECOND: usize = 200;
 /// A node that knows the list is told so after so long.
 pub const LIST_TOLD_AGAIN_AFTER: Duration = Duration::from_secs(4);
 
-/// A change of the list: the name that came or went.
+/// A change of the list: the name of the node that went or is back.
 #[derive(Clone, Debug)]
 struct ListChange {
     name: NodeName,
@@ -32,6 +34,9 @@ pub(super) enum Participation {
     StaysOut,
 }
 
+/// The revision of the empty list. 0 stands for a list that was not told.
+const EMPTY: u64 = 1;
+
 /// What a connected node was told.
 #[derive(Clone, Copy, Debug, Default)]
 struct ToldList {
@@ -40,11 +45,11 @@ struct ToldList {
     at: Duration,
 }
 
-/// Which nodes take part, and who was told so.
+/// Which members take no part, and who was told so.
 #[derive(Debug)]
 pub(super) struct MemberList {
     term: Term,
-    names: BTreeSet<NodeName>,
+    absent: BTreeSet<NodeName>,
     revision: u64,
     /// The latest changes. The last one made the present revision.
     changes: VecDeque<ListChange>,
@@ -64,8 +69,8 @@ impl MemberList {
     pub(super) fn new(term: Term) -> MemberList {
         MemberList {
             term,
-            names: BTreeSet::new(),
-            revision: 0,
+            absent: BTreeSet::new(),
+            revision: EMPTY,
             changes: VecDeque::new(),
             told: BTreeMap::new(),
         }
@@ -74,8 +79,8 @@ impl MemberList {
     /// Records whether a node takes part.
     pub(super) fn set(&mut self, name: &NodeName, change: Participation) {
         let is_change = match change {
-            Participation::TakesPart => self.names.insert(name.clone()),
-            Participation::StaysOut => self.names.remove(name),
+            Participation::TakesPart => self.absent.remove(name),
+            Participation::StaysOut => self.absent.insert(name.clone()),
         };
         if !is_change {
             return;
@@ -102,9 +107,6 @@ impl MemberList {
 
     /// What is to be told to whom now. Those who need the whole list have turns.
     pub(super) fn updates(&mut self, now: Duration) -> Vec<UpdateFor> {
-        if self.revision == 0 {
-            return Vec::new();
-        }
         let mut made: BTreeMap<u64, Vec<MembersUpdate>> = BTreeMap::new();
         let mut updates = Vec::new();
         let mut full_lists = 0;
@@ -141,35 +143,35 @@ impl MemberList {
 
     /// The difference to a revision, or the whole list if that is 0.
     fn since(&self, from: u64) -> Vec<MembersUpdate> {
-        let mut added = BTreeSet::new();
-        let mut removed = BTreeSet::new();
+        let mut absent = BTreeSet::new();
+        let mut back = BTreeSet::new();
         if from == 0 {
-            added.clone_from(&self.names);
+            absent.clone_from(&self.absent);
         } else {
             let count = (self.revision - from) as usize;
             let skipped = self.changes.len() - count;
             for ListChange { name, change } in self.changes.iter().skip(skipped) {
                 let (here, there) = match change {
-                    Participation::TakesPart => (&mut added, &mut removed),
-                    Participation::StaysOut => (&mut removed, &mut added),
+                    Participation::TakesPart => (&mut back, &mut absent),
+                    Participation::StaysOut => (&mut absent, &mut back),
                 };
-                // Who came and went within the difference was not there before.
+                // Who went and came back within the difference was there before.
                 if !there.remove(name) {
                     here.insert(name.clone());
                 }
             }
         }
-        self.parts(from, &added, &removed)
+        self.parts(from, &absent, &back)
     }
 
     fn parts(
         &self,
         from: u64,
-        added: &BTreeSet<NodeName>,
-        removed: &BTreeSet<NodeName>,
+        absent: &BTreeSet<NodeName>,
+        back: &BTreeSet<NodeName>,
     ) -> Vec<MembersUpdate> {
         let count = |names: &BTreeSet<NodeName>| names.len().div_ceil(MEMBER_NAMES_MAX);
-        let parts = count(added).max(count(removed)).max(1);
+        let parts = count(absent).max(count(back)).max(1);
         let part = |names: &BTreeSet<NodeName>, n: usize| {
             let some = names.iter().skip(n * MEMBER_NAMES_MAX);
             let some: BTreeSet<NodeName> = some.take(MEMBER_NAMES_MAX).cloned().collect();
@@ -179,8 +181,8 @@ impl MemberList {
             term: self.term,
             from,
             to: self.revision,
-            added: part(added, n),
-            removed: part(removed, n),
+            absent: part(absent, n),
+            back: part(back, n),
             parts_left: (parts - 1 - n) as u32,
         };
         (0..parts).map(update).collect()
@@ -198,7 +200,7 @@ mod tests {
     /// A node that believes what it is told.
     #[derive(Default)]
     struct Told {
-        names: BTreeSet<NodeName>,
+        absent: BTreeSet<NodeName>,
         revision: u64,
     }
 
@@ -208,13 +210,13 @@ mod tests {
                 assert_eq!(part.parts_left as usize, parts.len() - 1 - n);
                 assert!(part.from == 0 || part.from == self.revision);
                 if part.from == 0 && n == 0 {
-                    self.names.clear();
+                    self.absent.clear();
                 }
-                for gone in part.removed.iter() {
-                    assert!(self.names.remove(gone), "{gone:?} was not there");
+                for back in part.back.iter() {
+                    assert!(self.absent.remove(back), "{back:?} was not absent");
                 }
-                for new in part.added.iter() {
-                    assert!(self.names.insert(new.clone()), "{new:?} was there");
+                for gone in part.absent.iter() {
+                    assert!(self.absent.insert(gone.clone()), "{gone:?} was absent");
                 }
             }
             self.revision = parts[0].to;
@@ -245,7 +247,7 @@ mod tests {
                 told.get_mut(&node).expect("it is connected").take(&parts);
             }
             for (node, told) in &told {
-                assert_eq!(told.names, list.names, "{node:?} in round {round}");
+                assert_eq!(told.absent, list.absent, "{node:?} in round {round}");
             }
             assert!(list.updates(Duration::ZERO).is_empty());
         }
@@ -255,13 +257,13 @@ mod tests {
     #[test]
     fn who_is_too_far_behind_gets_the_whole_list_and_whole_lists_have_turns() {
         let mut list = MemberList::new(Term(1));
-        list.set(&name(0), Participation::TakesPart);
+        list.set(&name(0), Participation::StaysOut);
         (0..FULL_LISTS_EACH_SECOND + 5).for_each(|n| list.connected(&name(n)));
         assert_eq!(list.updates(Duration::ZERO).len(), FULL_LISTS_EACH_SECOND);
         assert_eq!(list.updates(Duration::ZERO).len(), 5);
         assert_eq!(list.updates(Duration::ZERO).len(), 0);
         for n in 1..=REVISIONS_KEPT_MAX + 1 {
-            list.set(&name(n), Participation::TakesPart);
+            list.set(&name(n), Participation::StaysOut);
         }
         let updates = list.updates(Duration::ZERO);
         assert_eq!(updates[0].parts[0].from, 0);
@@ -276,14 +278,14 @@ mod tests {
         let mut list = MemberList::new(Term(1));
         list.connected(&name(1));
         list.disconnected(&name(1));
-        list.set(&name(2), Participation::TakesPart);
+        list.set(&name(2), Participation::StaysOut);
         assert!(list.updates(Duration::ZERO).is_empty());
     }
 
     #[test]
     fn who_knows_the_list_is_told_so_again_and_learns_nothing_else() {
         let mut list = MemberList::new(Term(1));
-        (0..3).for_each(|n| list.set(&name(n), Participation::TakesPart));
+        (0..3).for_each(|n| list.set(&name(n), Participation::StaysOut));
         list.connected(&name(1));
         let mut told = Told::default();
         let mut told_at = Vec::new();
@@ -292,8 +294,21 @@ mod tests {
                 told.take(&parts);
                 told_at.push(second);
             }
-            assert_eq!(told.names, list.names);
+            assert_eq!(told.absent, list.absent);
         }
         assert_eq!(told_at, [0, 4, 8]);
+    }
+
+    #[test]
+    fn where_all_take_part_a_node_is_told_so_by_one_short_line() {
+        let mut list = MemberList::new(Term(1));
+        (0..1000).for_each(|n| list.set(&name(n), Participation::TakesPart));
+        list.connected(&name(1));
+        let updates = list.updates(Duration::ZERO);
+        let [UpdateFor { parts, .. }] = &updates[..] else {
+            panic!("{updates:?}");
+        };
+        assert_eq!((parts[0].from, parts[0].to), (0, EMPTY));
+        assert_eq!((parts.len(), parts[0].absent.iter().count()), (1, 0));
     }
 }

@@ -152,7 +152,7 @@ impl LendingNode {
             if members == 0 || peers.contains(&peer) || !self.can_be_asked(now, peer) {
                 continue;
             }
-            if n >= DRAWS_MAX / 2 || self.listing(peer) != Listing::Unlisted {
+            if n >= DRAWS_MAX / 2 || self.listing(peer) != Listing::Absent {
                 peers.push(peer);
             }
             if peers.len() == DRAWN {

@@ -235,7 +235,7 @@ impl LendingNode {
             leader: part.leader.name.clone(),
             term: part.leader.term,
             silent_for: follows.then_some(silence),
-            listed: part.view.listed(),
+            absent: part.view.absent(),
             drawn: part.search.draws_made,
             followed: part.followed,
             ignored: part.ignored,

@@ -1,17 +1,17 @@
-//! Which nodes take part, as the leader tells it.
+//! Which members take no part, as the leader tells it.
 
 use std::collections::BTreeSet;
 
 use crate::control::MembersUpdate;
 use crate::ids::NodeName;
 
-/// What a leader's list says of a node.
+/// What a leader's list says of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listing {
     /// It takes part.
-    Listed,
+    TakesPart,
     /// It does not.
-    Unlisted,
+    Absent,
     /// The list is not known.
     Unknown,
 }
@@ -26,7 +26,7 @@ struct OpenUpdate {
 /// The leader's list, as far as it was told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemberView {
-    names: BTreeSet<NodeName>,
+    absent: BTreeSet<NodeName>,
     /// 0 if the list is not known.
     revision: u64,
     open: Option<OpenUpdate>,
@@ -38,18 +38,18 @@ impl MemberView {
         *self = MemberView::default();
     }
 
-    /// What the list says of a node.
+    /// What the list says of a member.
     pub(super) fn listing(&self, name: &NodeName) -> Listing {
-        match (self.revision, self.names.contains(name)) {
+        match (self.revision, self.absent.contains(name)) {
             (0, _) => Listing::Unknown,
-            (_, true) => Listing::Listed,
-            (_, false) => Listing::Unlisted,
+            (_, true) => Listing::Absent,
+            (_, false) => Listing::TakesPart,
         }
     }
 
-    /// How many nodes take part. `None` if the list is not known.
-    pub(super) fn listed(&self) -> Option<usize> {
-        (self.revision > 0).then_some(self.names.len())
+    /// How many members take no part. `None` if the list is not known.
+    pub(super) fn absent(&self) -> Option<usize> {
+        (self.revision > 0).then_some(self.absent.len())
     }
 
     /// Takes a part of an update in. After one that does not fit, the list is not known until a whole one comes.
@@ -66,10 +66,10 @@ impl MemberView {
         if update.from == 0 && self.open.is_none() {
             self.clear();
         }
-        for name in update.removed.iter() {
-            self.names.remove(name);
+        for name in update.back.iter() {
+            self.absent.remove(name);
         }
-        self.names.extend(update.added.iter().cloned());
+        self.absent.extend(update.absent.iter().cloned());
         let OpenUpdate { to, parts_left } = OpenUpdate {
             to: update.to,
             parts_left: update.parts_left,
@@ -98,15 +98,15 @@ mod tests {
 
     fn update(
         (from, to): (u64, u64),
-        (added, removed): (&str, &str),
+        (absent, back): (&str, &str),
         parts_left: u32,
     ) -> MembersUpdate {
         MembersUpdate {
             term: Term(1),
             from,
             to,
-            added: names(added),
-            removed: names(removed),
+            absent: names(absent),
+            back: names(back),
             parts_left,
         }
     }
@@ -118,12 +118,12 @@ mod tests {
         view.update(&update((0, 5), ("a", ""), 1));
         assert_eq!(view.listing(&name("a")), Listing::Unknown);
         view.update(&update((0, 5), ("b", ""), 0));
-        assert_eq!(view.listing(&name("a")), Listing::Listed);
-        assert_eq!(view.listing(&name("c")), Listing::Unlisted);
+        assert_eq!(view.listing(&name("a")), Listing::Absent);
+        assert_eq!(view.listing(&name("c")), Listing::TakesPart);
         view.update(&update((5, 7), ("c", "a"), 0));
-        assert_eq!(view.listing(&name("a")), Listing::Unlisted);
-        assert_eq!(view.listing(&name("c")), Listing::Listed);
-        assert_eq!(view.listed(), Some(2));
+        assert_eq!(view.listing(&name("a")), Listing::TakesPart);
+        assert_eq!(view.listing(&name("c")), Listing::Absent);
+        assert_eq!(view.absent(), Some(2));
     }
 
     #[test]
@@ -134,12 +134,12 @@ mod tests {
             view.update(&gap);
             assert_eq!(view.listing(&name("a")), Listing::Unknown);
             view.update(&update((0, 9), ("c", ""), 0));
-            assert_eq!(view.listing(&name("a")), Listing::Unlisted);
-            assert_eq!(view.listing(&name("c")), Listing::Listed);
+            assert_eq!(view.listing(&name("a")), Listing::TakesPart);
+            assert_eq!(view.listing(&name("c")), Listing::Absent);
         }
         let mut view = MemberView::default();
         view.update(&update((0, 5), ("a", ""), 2));
         view.update(&update((0, 5), ("b", ""), 0));
-        assert_eq!(view.listed(), None);
+        assert_eq!(view.absent(), None);
     }
 }

@@ -72,8 +72,8 @@ pub struct FollowingStatus {
     pub term: Term,
     /// For how long it has said nothing that only a leader says. `None` if this node leads, or nobody.
     pub silent_for: Option<Duration>,
-    /// How many nodes take part, by its list.
-    pub listed: Option<usize>,
+    /// How many members take no part, by its list. `None` if the list is not known.
+    pub absent: Option<usize>,
     /// How often members were drawn to be asked, because nobody advised.
     pub drawn: u64,
     /// How much of its advice was followed.

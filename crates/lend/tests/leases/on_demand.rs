@@ -88,8 +88,8 @@ fn who_wants_is_advised_and_no_needless_connection_is_there() {
         (&advice.borrower, &advice.lender),
         (&name_of(A), &name_of(lender))
     );
-    let listed = world.members[A].node.status().following;
-    assert_eq!(listed.expect("it follows").listed, Some(NODES));
+    let following = world.members[A].node.status().following;
+    assert_eq!(following.expect("it follows").absent, Some(0));
 }
 
 /// V2: Return. An idle connection ends, and nothing ends with it.

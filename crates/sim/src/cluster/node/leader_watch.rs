@@ -180,7 +180,7 @@ mod tests {
             leader: None,
             term: Term(0),
             silent_for: None,
-            listed: None,
+            absent: None,
             drawn: 0,
             followed: 0,
             ignored: 0,
