@@ -2,11 +2,11 @@
 
 use super::experiment::Experiment;
 use super::sections::{
-    disk, eviction, mortar, mortar_host, puma, scale, sharing, smartmem, synergy,
+    disk, eviction, mortar, mortar_host, puma, scale, sharing, smartmem, synergy, vmca,
 };
 
 /// All of them.
-pub(super) const EXPERIMENTS: [Experiment; 9] = [
+pub(super) const EXPERIMENTS: [Experiment; 10] = [
     sharing::EXPERIMENT,
     eviction::EXPERIMENT,
     disk::EXPERIMENT,
@@ -15,5 +15,6 @@ pub(super) const EXPERIMENTS: [Experiment; 9] = [
     mortar_host::EXPERIMENT,
     synergy::EXPERIMENT,
     puma::EXPERIMENT,
+    vmca::EXPERIMENT,
     scale::EXPERIMENT,
 ];

@@ -9,6 +9,7 @@ pub(super) mod scale;
 pub(super) mod sharing;
 pub(super) mod smartmem;
 pub(super) mod synergy;
+pub(super) mod vmca;
 
 mod figures;
 mod report;
