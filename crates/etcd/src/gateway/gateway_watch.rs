@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use crate::answers::{AnswerFault, GatewayFault, WatchMessage, decode_watch};
+use crate::answers::{AnswerFault, FaultKind, GatewayFault, WatchMessage, decode_watch};
 use crate::store::{Change, Revision, StoreError, StoreWatch, WatchEnd};
 
 use super::connection::{RequestSender, broken};
@@ -100,6 +100,9 @@ impl StoreWatch for GatewayWatch {
 fn end_of(endpoint: &Endpoint, last: WatchMessage) -> WatchEnd {
     let fault = match last {
         WatchMessage::Compacted => return WatchEnd::Compacted,
+        WatchMessage::Failed(fault) if fault.kind() == FaultKind::Compacted => {
+            return WatchEnd::Compacted;
+        }
         WatchMessage::Failed(fault) => fault,
         WatchMessage::Canceled { reason } => GatewayFault {
             code: 0,

@@ -13,6 +13,8 @@ pub(super) struct LeaseKeeper {
     held: Option<HeldLease>,
     /// When the call in flight was sent.
     sent: Option<Duration>,
+    /// Whether something else was to be registered since the call in flight was sent.
+    is_outdated: bool,
     pub(super) pause: RetryPause,
 }
 
@@ -93,10 +95,12 @@ impl LeaseKeeper {
     /// Notes that a call left.
     pub(super) fn send(&mut self, now: Duration) {
         self.sent = Some(now);
+        self.is_outdated = false;
     }
 
     /// The registration is not what it was. It is made again under the same lease.
     pub(super) fn unregister(&mut self) {
+        self.is_outdated = self.is_busy();
         if let Some(held) = &mut self.held {
             held.registered = None;
         }
@@ -122,6 +126,10 @@ impl LeaseKeeper {
     pub(super) fn registered(&mut self, answer: Result<Revision, StoreError>) -> LeaseOutcome {
         self.sent = None;
         match (answer, &mut self.held) {
+            (Ok(_), Some(_)) if self.is_outdated => {
+                self.pause.succeed();
+                LeaseOutcome::Unchanged
+            }
             (Ok(revision), Some(held)) => {
                 self.pause.succeed();
                 held.registered = Some(revision);

@@ -334,6 +334,17 @@ fn a_watch_ends_by_silence_by_its_end_by_an_error_and_by_a_compaction() {
             .await
             .expect("a watch");
         assert!(matches!(watch.next().await, Err(WatchEnd::Compacted)));
+        let broken =
+            r#"{"error":{"grpc_code":11,"message":"etcdserver: mvcc: required revision has been compacted"}}"#
+                .to_owned()
+                + "\n";
+        let broken =
+            FakeGateway::start(move |_| Reply::Stream(vec![created(4), broken.clone()])).await;
+        let mut watch = client_of(&broken)
+            .watch("/", Revision(5))
+            .await
+            .expect("a watch");
+        assert!(matches!(watch.next().await, Err(WatchEnd::Compacted)));
         let odd = FakeGateway::start(|_| Reply::Stream(vec!["hello\n".to_owned()])).await;
         let refused = client_of(&odd).watch("/", Revision(5)).await;
         assert!(matches!(

@@ -556,6 +556,24 @@ fn a_record_that_changed_is_registered() {
 }
 
 #[test]
+fn a_record_that_changes_while_another_is_on_its_way_is_registered_after_it() {
+    let mut pair = Pair::settled(Candidacy::Follower);
+    pair.member.set_record(record(5));
+    let first = pair.member.next_request(pair.now).expect("a registration");
+    pair.member.set_record(record(6));
+    let answer = pair.execute(first);
+    pair.member.apply(pair.now, answer);
+    pair.settle();
+    let told = pair.told();
+    let seen = told.iter().filter(|told| told.starts_with("node a"));
+    assert_eq!(
+        seen.last().map(String::as_str),
+        Some("node a 0000000000000006"),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn leaving_revokes_the_lease_and_all_that_it_holds() {
     let mut pair = Pair::settled(Candidacy::Candidate);
     pair.member.leave(pair.now);

@@ -13,8 +13,8 @@ use sublet_tls::peer::{Fingerprint, NodeIdentity};
 
 use super::control::ControlTeller;
 use super::membership::{
-    ClusterNews, ClusterNotice, EtcdFiles, EtcdMembership, MembershipError, MembershipParts,
-    MembershipStatus,
+    ClusterNews, ClusterNotice, EtcdFiles, EtcdMembership, KnownCluster, MembershipError,
+    MembershipParts, MembershipStatus,
 };
 use super::topology::mode;
 use crate::config::{LendConfig, PeerPlace, PeersConfig};
@@ -37,14 +37,21 @@ pub(super) struct ClusterParts {
 /// This host's place in its cluster.
 pub(super) struct Cluster {
     parts: ClusterParts,
+    known: KnownCluster,
     membership: Mutex<Option<EtcdMembership>>,
 }
 
 impl Cluster {
     /// A place that is not taken yet.
     pub(super) fn new(parts: ClusterParts) -> Cluster {
+        let known = KnownCluster::new(
+            parts.identity.node.clone(),
+            parts.lend.clone(),
+            parts.peers.placement.clone(),
+        );
         Cluster {
             parts,
+            known,
             membership: Mutex::new(None),
         }
     }
@@ -59,7 +66,7 @@ impl Cluster {
         &self.parts.peers
     }
 
-    /// Begins to register with etcd, if the config has one.
+    /// Begins to register with etcd, if the config has one and the host does not try it already.
     ///
     /// # Errors
     ///
@@ -69,6 +76,10 @@ impl Cluster {
         let Some(etcd) = &parts.peers.etcd else {
             return Ok(());
         };
+        let mut registered = self.membership.lock();
+        if registered.is_some() {
+            return Ok(());
+        }
         let candidacy = match parts.peers.listen {
             Some(_) => Candidacy::Candidate,
             None => Candidacy::Follower,
@@ -79,12 +90,11 @@ impl Cluster {
             identity: parts.identity.clone(),
             record: self.record(),
             candidacy,
-            lend: parts.lend.clone(),
-            placement: parts.peers.placement.clone(),
+            known: self.known.clone(),
             seed: parts.incarnation.0,
             tell: Box::new(move |news| tell_all(news, &control, &observer)),
         })?;
-        *self.membership.lock() = Some(membership);
+        *registered = Some(membership);
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -128,6 +129,8 @@ pub struct Lending {
     cipher: CipherSelection,
     cluster: Cluster,
     tls: Mutex<PeerTlsSettings>,
+    /// Whether the host was told to leave, and not to join since then.
+    is_told_to_leave: AtomicBool,
     /// Hears once that the node has parted from all peers.
     has_parted: Mutex<Receiver<()>>,
 }
@@ -191,6 +194,7 @@ impl Lending {
             cipher,
             cluster,
             tls: Mutex::new(tls.clone()),
+            is_told_to_leave: AtomicBool::new(false),
             has_parted: Mutex::new(has_parted),
         }))
     }
@@ -312,13 +316,16 @@ impl Lending {
 
     /// Leaves the cluster: takes and gives back everything within this time, and parts from all. It does not wait.
     pub fn leave(&self, within: Duration) {
+        self.is_told_to_leave.store(true, Ordering::Relaxed);
         self.cluster.resign();
         self.tell(LendingInput::Leave { within });
     }
 
     /// Does what a host does that has parted from all: it registers no more.
     pub fn follow_leave(&self) {
-        if self.has_parted.lock().try_recv().is_ok() {
+        // What is late of a leave is no reason: the host may have joined again.
+        let has_parted = self.has_parted.lock().try_recv().is_ok();
+        if has_parted && self.is_told_to_leave.load(Ordering::Relaxed) {
             self.cluster.unregister(Duration::ZERO);
         }
     }
@@ -329,8 +336,10 @@ impl Lending {
     ///
     /// A file for etcd is wrong, or the kernel refuses.
     pub fn join(&self, lending: DrainChange) -> Result<(), MembershipError> {
+        self.is_told_to_leave.store(false, Ordering::Relaxed);
         if self.is_present() {
-            return Ok(());
+            // It is not registered yet if a file for etcd was wrong when it joined.
+            return self.cluster.register();
         }
         self.cluster.unregister(Duration::ZERO);
         self.tell(LendingInput::Join);

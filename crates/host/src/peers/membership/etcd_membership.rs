@@ -10,13 +10,13 @@ use sublet_etcd::driver::{MemberCommand, drive};
 use sublet_etcd::gateway::{CallTimes, GatewayClient, GatewaySettings, GatewaySettingsError};
 use sublet_etcd::member::{Candidacy, ClusterMember, MemberEvent, MemberSettings, TTL_DEFAULT};
 use sublet_etcd::record::{NodeRecord, RecordError};
-use sublet_policy::placement::PlacementChoice;
 use sublet_tls::peer::NodeIdentity;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::etcd_files::{EtcdFiles, EtcdFilesError, read_tls, read_user};
-use super::member_news::{ClusterNews, MemberNews};
-use crate::config::{EtcdConfig, LendConfig};
+use super::known_cluster::{KnownCluster, Registration};
+use super::member_news::ClusterNews;
+use crate::config::EtcdConfig;
 
 /// The most events that wait for the second thread. The driver keeps further ones.
 const EVENTS_MAX: usize = 1024;
@@ -57,10 +57,8 @@ pub struct MembershipParts {
     pub record: NodeRecord,
     /// Whether it may lead: nobody can call a host that does not listen.
     pub candidacy: Candidacy,
-    /// To whom it lends.
-    pub lend: LendConfig,
-    /// How it chooses lenders for others while the cluster has no settings.
-    pub placement: PlacementChoice,
+    /// What it knows of the cluster.
+    pub known: KnownCluster,
     /// A random number.
     pub seed: u64,
     /// Who hears what happened in the cluster.
@@ -109,13 +107,13 @@ impl EtcdMembership {
             .enable_all()
             .build()?;
         let status = Arc::default();
-        let news = MemberNews::new(parts.identity.node, parts.lend, parts.placement);
+        let registration = parts.known.register_anew();
         let (noted, tell) = (Arc::clone(&status), parts.tell);
         let (leaving, has_left) = std::sync::mpsc::channel();
         thread::Builder::new()
             .name("members".to_owned())
             .spawn(move || {
-                pass_on(happened, news, &noted, tell);
+                pass_on(happened, &registration, &noted, tell);
                 drop(leaving);
             })?;
         let store = Arc::clone(&client);
@@ -180,23 +178,17 @@ fn gateway_settings(parts: &MembershipParts) -> Result<GatewaySettings, Membersh
 /// Passes on what happened, as much at once as there is.
 fn pass_on(
     mut happened: Receiver<MemberEvent>,
-    mut news: MemberNews,
+    registration: &Registration,
     status: &Mutex<MembershipStatus>,
     mut tell: TellNews,
 ) {
-    while let Some(first) = happened.blocking_recv() {
-        let mut told = ClusterNews::default();
-        note(status, &first);
-        news.apply(first, &mut told);
-        for _ in 1..BATCH_MAX {
-            let Ok(event) = happened.try_recv() else {
-                break;
-            };
-            note(status, &event);
-            news.apply(event, &mut told);
+    let mut events = Vec::new();
+    while happened.blocking_recv_many(&mut events, BATCH_MAX) > 0 {
+        events.iter().for_each(|event| note(status, event));
+        if let Some(members) = registration.tell(events.drain(..), &mut tell) {
+            status.lock().members = members;
         }
-        status.lock().members = news.members();
-        tell(told);
+        events.clear();
     }
 }
 

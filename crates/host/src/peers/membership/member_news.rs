@@ -1,6 +1,6 @@
 //! What etcd's events come to for this host: members that come and go, who leads, and what its owner should know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use sublet_etcd::member::{ElectedLeader, MemberEvent};
@@ -77,7 +77,8 @@ pub struct ClusterNews {
     pub notices: Vec<ClusterNotice>,
 }
 
-/// Turns etcd's events into what this host does about them.
+/// Turns etcd's events into what this host does about them. It outlives a registration: what the host knew when it left
+/// is compared with what it hears when it has joined again.
 #[derive(Debug)]
 pub(super) struct MemberNews {
     own: NodeName,
@@ -90,8 +91,20 @@ pub(super) struct MemberNews {
     term: Term,
     /// Who was said to lead last.
     leader: Option<NodeName>,
+    /// Whether the cluster's settings are in force, and not the config's.
+    has_settings: bool,
     /// When a call failed last.
     failed_at: Option<Instant>,
+    /// What is known of the last registration, and was not heard again in this one.
+    unheard: Unheard,
+}
+
+/// What must be heard until etcd was read whole, or is no more.
+#[derive(Debug, Default)]
+struct Unheard {
+    members: BTreeSet<NodeName>,
+    leader: bool,
+    settings: bool,
 }
 
 impl MemberNews {
@@ -105,8 +118,21 @@ impl MemberNews {
             leads: None,
             term: Term::default(),
             leader: None,
+            has_settings: false,
             failed_at: None,
+            unheard: Unheard::default(),
         }
+    }
+
+    /// The host registers anew. Until all was read, what it knows stays.
+    pub(super) fn register_anew(&mut self) {
+        self.leads = None;
+        self.failed_at = None;
+        self.unheard = Unheard {
+            members: self.members.keys().cloned().collect(),
+            leader: self.leader.is_some(),
+            settings: self.has_settings,
+        };
     }
 
     /// How many others there are.
@@ -143,7 +169,10 @@ impl MemberNews {
                 }
             }
             MemberEvent::Settings(settings) => self.settings_written(settings.as_deref(), news),
-            MemberEvent::Synchronized => self.failed_at = None,
+            MemberEvent::Synchronized => {
+                self.failed_at = None;
+                self.forget_unheard(news);
+            }
             MemberEvent::StoreRestored => {
                 self.term = Term::default();
                 news.inputs.push(LendingInput::TermsBeginAnew);
@@ -160,10 +189,25 @@ impl MemberNews {
         }
     }
 
+    /// All of etcd was read. What was not there is no more.
+    fn forget_unheard(&mut self, news: &mut ClusterNews) {
+        let unheard = std::mem::take(&mut self.unheard);
+        for name in &unheard.members {
+            self.remove(name, news);
+        }
+        if unheard.leader {
+            self.lead(None, self.term, news);
+        }
+        if unheard.settings {
+            self.settings_written(None, news);
+        }
+    }
+
     fn add(&mut self, name: NodeName, record: &NodeRecord, news: &mut ClusterNews) {
         if name == self.own {
             return;
         }
+        self.unheard.members.remove(&name);
         // A host that nobody can call borrows only, and calls the others.
         let places = record.addresses.iter();
         let place = places
@@ -206,6 +250,7 @@ impl MemberNews {
     }
 
     fn lead(&mut self, leader: Option<NodeName>, term: Term, news: &mut ClusterNews) {
+        self.unheard.leader = false;
         let was = (self.leader.clone(), self.term);
         self.leader = leader.clone();
         self.term = self.term.max(term);
@@ -225,6 +270,7 @@ impl MemberNews {
     }
 
     fn settings_written(&mut self, settings: Option<&[u8]>, news: &mut ClusterNews) {
+        self.unheard.settings = false;
         let (choice, source) = match settings.map(parse_placement) {
             None => (self.placement.clone(), PlacementSource::Config),
             Some(Ok(choice)) => (choice, PlacementSource::Etcd),
@@ -234,6 +280,7 @@ impl MemberNews {
                 return;
             }
         };
+        self.has_settings = source == PlacementSource::Etcd;
         news.notices.push(ClusterNotice::Placement {
             policy: choice.entry().name,
             source,
@@ -423,6 +470,59 @@ mod tests {
             [MemberEvent::Deposed { term }, MemberEvent::Leader(None)],
         );
         assert_eq!(leaders(deposed), [("-".to_owned(), 8)]);
+    }
+
+    #[test]
+    fn what_ended_while_this_host_was_away_is_known_when_it_is_back() {
+        let mut news = news_of_a();
+        let settings = |text: &str| MemberEvent::Settings(Some(text.as_bytes().to_vec()));
+        let before = [
+            node("b", &["b.lan:1"]),
+            node("c", &["c.lan:1"]),
+            led_by("b", 3),
+            settings(r#"{"placement":"two-level"}"#),
+            MemberEvent::Synchronized,
+        ];
+        apply(&mut news, before);
+        news.register_anew();
+        let told = apply(
+            &mut news,
+            [node("c", &["c.lan:1"]), MemberEvent::Registered],
+        );
+        assert_eq!(told.members, ChangedMembers::default());
+        assert!(told.inputs.is_empty(), "{:?}", told.inputs);
+        let told = apply(&mut news, [MemberEvent::Synchronized]);
+        assert_eq!(told.members.removed, [name("b")]);
+        let inputs = [
+            LendingInput::Leader {
+                leader: None,
+                term: Term(3),
+            },
+            LendingInput::Placement(PlacementChoice::default()),
+        ];
+        assert_eq!(told.inputs, inputs);
+        let told = apply(&mut news, [MemberEvent::Synchronized]);
+        assert_eq!(told.members, ChangedMembers::default());
+        assert!(told.inputs.is_empty(), "{:?}", told.inputs);
+    }
+
+    #[test]
+    fn what_stayed_while_this_host_was_away_is_not_told_again() {
+        let mut news = news_of_a();
+        let all = || {
+            [
+                node("b", &["b.lan:1"]),
+                led_by("b", 3),
+                MemberEvent::Settings(None),
+                MemberEvent::Synchronized,
+            ]
+        };
+        apply(&mut news, all());
+        news.register_anew();
+        let told = apply(&mut news, all());
+        assert_eq!(told.members, ChangedMembers::default());
+        let leads = |input: &LendingInput| matches!(input, LendingInput::Leader { .. });
+        assert!(!told.inputs.iter().any(leads), "{:?}", told.inputs);
     }
 
     #[test]

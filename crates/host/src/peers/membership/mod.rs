@@ -9,8 +9,10 @@
 mod cluster_settings;
 mod etcd_files;
 mod etcd_membership;
+mod known_cluster;
 mod member_news;
 
 pub use etcd_files::{EtcdFiles, EtcdFilesError, RereadFiles};
 pub use etcd_membership::{EtcdMembership, MembershipError, MembershipParts, MembershipStatus};
+pub use known_cluster::KnownCluster;
 pub use member_news::{ClusterNews, ClusterNotice, PlacementSource};
