@@ -134,13 +134,15 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 const TOKEN_FILE_BYTES_MAX: u64 = 64 << 10;
 /// How long connecting may take.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long an answer may take: as long as an ordered release of a whole large host.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(600);
+/// How long a change may take: as long as an ordered release of a whole large host.
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(600);
+/// How long an answer to a question may take that changes nothing.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// How long a call waits for its answer.
 #[derive(Clone, Copy)]
 pub(crate) enum AnswerTimeout {
-    /// The call waits for [`ANSWER_TIME_MAX`].
+    /// The call waits for [`ANSWER_TIME_MAX`], or [`CHANGE_TIME_MAX`] if it changes something.
     Limited,
     /// The call waits as long as the daemon is there. A copy takes as long as there is something to copy.
     Endless,
@@ -526,6 +528,10 @@ impl Admin {
         accept: &str,
         timeout: AnswerTimeout,
     ) -> Result<Response<Incoming>, AdminError> {
+        let answer_time = match method {
+            Method::GET => ANSWER_TIME_MAX,
+            _ => CHANGE_TIME_MAX,
+        };
         let (stream, token) = self.connect().await?;
         let request = self.request(method, path, body, accept, token.as_deref())?;
         let lost = |e: hyper::Error| self.unreachable(io::Error::other(e));
@@ -534,7 +540,7 @@ impl Admin {
         tokio::spawn(connection);
         let answer = async { sender.send_request(request).await.map_err(io::Error::other) };
         let answer = match timeout {
-            AnswerTimeout::Limited => in_time(ANSWER_TIME_MAX, answer).await,
+            AnswerTimeout::Limited => in_time(answer_time, answer).await,
             AnswerTimeout::Endless => answer.await,
         };
         answer.map_err(|e| self.unreachable(e))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sublet_host::admin::check_files;
 use sublet_host::config;
+use sublet_host::peers::membership::check_etcd_files;
 use sublet_host::tenants::{ServiceError, unusable_files};
 use sublet_tls::peer::{DefaultTimeProvider, PeerCredentials};
 
@@ -56,6 +57,9 @@ fn check(file: &Path) -> Exit {
     let peers = config.peers.tls.as_ref();
     let peers = peers.and_then(|tls| PeerCredentials::load(tls, clock).err());
     unusable.extend(peers.map(|error| error.to_string()));
+    let etcd = config.peers.etcd.as_ref();
+    let etcd = etcd.and_then(|etcd| check_etcd_files(etcd).err());
+    unusable.extend(etcd.map(|error| error.to_string()));
     if !unusable.is_empty() {
         return Exit::usage(unusable.join("\n"));
     }

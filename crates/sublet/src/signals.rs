@@ -33,11 +33,13 @@ pub(crate) fn survive_strays() -> Result<(), Exit> {
     caught.map_err(|error| Exit::failed(format_args!("cannot handle signals: {error}")))
 }
 
-/// Returns what becomes true once the user interrupts a command that waits (SIGINT or SIGTERM).
+/// Returns what becomes true once the user interrupts a command that waits (SIGINT or SIGTERM). A second interruption
+/// ends the process at once, as it may wait for a daemon that does not answer.
 pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Exit> {
     let is_interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&is_interrupted))
+        flag::register_conditional_default(signal, Arc::clone(&is_interrupted))
+            .and_then(|_| flag::register(signal, Arc::clone(&is_interrupted)))
             .map_err(|error| Exit::failed(format_args!("cannot handle signals: {error}")))?;
     }
     Ok(is_interrupted)

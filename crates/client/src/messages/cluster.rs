@@ -88,6 +88,8 @@ pub enum EtcdState {
     Connected,
     /// It is not, or etcd does not answer.
     Failing,
+    /// The node does not try to be a member, because it has left its cluster.
+    Unregistered,
 }
 
 impl EtcdState {
@@ -96,6 +98,7 @@ impl EtcdState {
         match self {
             EtcdState::Connected => "connected",
             EtcdState::Failing => "failing",
+            EtcdState::Unregistered => "unregistered",
         }
     }
 }

@@ -90,7 +90,8 @@ pub enum StoreError {
     LeaseGone,
     /// etcd refuses for another reason.
     #[error(
-        "etcd at {endpoint} refuses (HTTP status {status}): {message}; the gateway of etcd 3.4 or later is needed"
+        "etcd at {endpoint} refuses (HTTP status {status}): {message}; {}",
+        remedy(.message)
     )]
     Refused {
         /// The endpoint.
@@ -108,6 +109,16 @@ pub enum StoreError {
         /// What is wrong with it.
         fault: AnswerFault,
     },
+}
+
+/// What to do about a refusal of which etcd says no more than this.
+fn remedy(message: &str) -> &'static str {
+    match message.contains("CommonName") {
+        true => {
+            "with --client-cert-auth, the certificate for etcd must be one without a common name"
+        }
+        false => "the gateway of etcd 3.4 or later is needed",
+    }
 }
 
 /// Whether another endpoint may do what one did not.

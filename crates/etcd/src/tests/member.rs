@@ -565,9 +565,9 @@ fn a_record_that_changes_while_another_is_on_its_way_is_registered_after_it() {
     pair.member.apply(pair.now, answer);
     pair.settle();
     let told = pair.told();
-    let seen = told.iter().filter(|told| told.starts_with("node a"));
+    let mut seen = told.iter().filter(|told| told.starts_with("node a"));
     assert_eq!(
-        seen.last().map(String::as_str),
+        seen.next_back().map(String::as_str),
         Some("node a 0000000000000006"),
         "{told:?}"
     );

@@ -98,7 +98,8 @@ fn why_no_plan(lending: &Lending) -> String {
 
 fn etcd_status(lending: &Lending) -> Option<EtcdStatus> {
     let etcd = lending.cluster().config().etcd.as_ref()?;
-    let status = lending.cluster().status().unwrap_or_default();
+    let registers = lending.cluster().status();
+    let status = registers.clone().unwrap_or_default();
     // Calls that go on failing fail anew each few seconds.
     let recent = |(_, at): &(String, Instant)| at.elapsed() < FAILING_FOR;
     let failure = status.last_failure.filter(recent).map(|(why, _)| why);
@@ -106,6 +107,7 @@ fn etcd_status(lending: &Lending) -> Option<EtcdStatus> {
         endpoints: etcd.endpoints.iter().map(ToString::to_string).collect(),
         state: match status.is_registered && failure.is_none() {
             true => EtcdState::Connected,
+            false if registers.is_none() => EtcdState::Unregistered,
             false => EtcdState::Failing,
         },
         why: failure.unwrap_or_default(),

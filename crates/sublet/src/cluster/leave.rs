@@ -54,10 +54,6 @@ enum LeaveEnd {
 impl LeaveArgs {
     /// Leaves, and shows what is not back yet meanwhile.
     pub(super) fn run(&self) -> Exit {
-        let is_interrupted = match interruption() {
-            Ok(is_interrupted) => is_interrupted,
-            Err(exit) => return exit,
-        };
         let admin = match self.daemon.admin() {
             Ok(admin) => admin,
             Err(exit) => return exit,
@@ -66,43 +62,46 @@ impl LeaveArgs {
             within_millis: self.within.millis(),
             lasts: self.lifetime.lasts(),
         };
-        if let Err(error) = admin.leave_cluster(&leave) {
-            return Exit::call_failed(&error);
-        }
+        let status = match admin.leave_cluster(&leave) {
+            Ok(status) => status,
+            Err(error) => return Exit::call_failed(&error),
+        };
+        // An earlier leave may last longer than this one would.
+        let until = stays_out(status.leave_lasts.unwrap_or(leave.lasts));
         if self.no_wait {
             return say(format_args!(
-                "leaving: within {} everything is back; the node stays out {}",
-                self.within,
-                self.stays_out()
+                "leaving: within {} everything is back; the node stays out {until}",
+                self.within
             ));
         }
-        match await_end(&admin, &is_interrupted) {
-            Ok(end) => self.told(end),
+        // From here on, the node leaves whether somebody waits or not.
+        let waited = interruption().and_then(|is_interrupted| await_end(&admin, &is_interrupted));
+        match waited {
+            Ok(end) => told(end, until),
             Err(exit) => exit,
         }
     }
+}
 
-    fn stays_out(&self) -> &'static str {
-        match self.lifetime.lasts() {
-            ChangeLifetime::Always => "until `sublet cluster join`, over restarts too",
-            ChangeLifetime::UntilRestart => "until `sublet cluster join` or the daemon's end",
-        }
+fn stays_out(lasts: ChangeLifetime) -> &'static str {
+    match lasts {
+        ChangeLifetime::Always => "until `sublet cluster join`, over restarts too",
+        ChangeLifetime::UntilRestart => "until `sublet cluster join` or the daemon's end",
     }
+}
 
-    fn told(&self, end: LeaveEnd) -> Exit {
-        let until = self.stays_out();
-        match end {
-            LeaveEnd::Left => say(format_args!(
-                "left: nothing is lent, and nothing is borrowed, {until}"
-            )),
-            LeaveEnd::Joined => {
-                Exit::failed("somebody let the node join again: it does not leave any more")
-            }
-            LeaveEnd::Interrupted(Remainder { lent, borrowed }) => Exit::failed(format_args!(
-                "interrupted; the node goes on leaving, and stays out {until}; {lent} are still lent, and {borrowed} \
-                 borrowed"
-            )),
+fn told(end: LeaveEnd, until: &str) -> Exit {
+    match end {
+        LeaveEnd::Left => say(format_args!(
+            "left: nothing is lent, and nothing is borrowed, {until}"
+        )),
+        LeaveEnd::Joined => {
+            Exit::failed("somebody let the node join again: it does not leave any more")
         }
+        LeaveEnd::Interrupted(Remainder { lent, borrowed }) => Exit::failed(format_args!(
+            "interrupted; the node goes on leaving, and stays out {until}; {lent} are still lent, and {borrowed} \
+             borrowed"
+        )),
     }
 }
 

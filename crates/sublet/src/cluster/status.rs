@@ -98,7 +98,7 @@ fn leader(status: &ClusterStatus) -> String {
                 .to_owned();
         }
         ClusterMode::NoLeader => {
-            return "none: the node asks two others of chance, and the freer one lends".to_owned();
+            return "none: the node asks two others at random, and the freer one lends".to_owned();
         }
         ClusterMode::NamedLeader => "named in the config",
         ClusterMode::Etcd => "elected",
@@ -126,11 +126,14 @@ fn ago(millis: u64) -> String {
 fn etcd(etcd: &EtcdStatus) -> String {
     let endpoints = format_count(etcd.endpoints.len() as u64, "endpoint");
     let state = match (etcd.state, etcd.why.is_empty()) {
-        (EtcdState::Connected, _) | (EtcdState::Failing, true) => etcd.state.name().to_owned(),
-        (EtcdState::Failing, false) => format!("{} ({})", etcd.state.name(), etcd.why),
+        (_, true) | (EtcdState::Connected, _) => etcd.state.name().to_owned(),
+        (_, false) => format!("{} ({})", etcd.state.name(), etcd.why),
     };
     let lease = match etcd.lease_ttl_secs {
-        Some(secs) => format!("without it, the node is a member for {}", duration(secs)),
+        Some(secs) => format!(
+            "the others forget this node {} after etcd last heard of it",
+            duration(secs)
+        ),
         None => "the node is no member there".to_owned(),
     };
     format!("{state}, {endpoints}; {lease}")

@@ -58,7 +58,9 @@ fn leader(status: &ClusterStatus) -> Option<Finding> {
 fn etcd(status: &ClusterStatus) -> Option<Finding> {
     let etcd = status.etcd.as_ref()?;
     Some(match etcd.state {
-        EtcdState::Connected => Finding::ok("cluster: etcd", "connected"),
+        EtcdState::Connected | EtcdState::Unregistered => {
+            Finding::ok("cluster: etcd", etcd.state.name())
+        }
         EtcdState::Failing => {
             Finding::ok("cluster: etcd", format!("failing: {}", etcd.why)).warn(
                 "who joins and who leaves is not seen, and no leader can be elected; pages and leases go on",

@@ -44,10 +44,6 @@ enum DrainEnd {
 impl DrainArgs {
     /// Drains, and shows how much is still lent meanwhile.
     pub(super) fn run(&self) -> Exit {
-        let is_interrupted = match interruption() {
-            Ok(is_interrupted) => is_interrupted,
-            Err(exit) => return exit,
-        };
         let admin = match self.daemon.admin() {
             Ok(admin) => admin,
             Err(exit) => return exit,
@@ -60,7 +56,10 @@ impl DrainArgs {
             Ok(status) => status,
             Err(error) => return Exit::call_failed(&error),
         };
-        match await_end(&admin, status, &is_interrupted) {
+        // From here on, the node drains whether somebody waits or not.
+        let waited =
+            interruption().and_then(|is_interrupted| await_end(&admin, status, &is_interrupted));
+        match waited {
             Ok(end) => self.told(end),
             Err(exit) => exit,
         }

@@ -187,7 +187,7 @@ events! {
         "Nothing.";
     PeerRefused "peer.refused" Warn "a host was refused" [NoCertificate UnknownAuthority Expired NotValidYet WrongPurpose NoNodeName OtherCluster OtherNode Denied BadCertificate OldTls RefusedByPeer Protocol Stranger Garbled NoHello Flood Silent]
         "A host called or was called, and one of both refused the other. It is told once for each host and reason. `/metrics` counts every refusal: `sublet_lending_refused` by cause, and `sublet_lending_strangers`."
-        "What the event says. `stranger`: name the host in `peers.members`. `refused-by-peer`: see the log there.";
+        "What the event says. `stranger`: name the host in `peers.members`. With etcd, the host may have called before etcd told of it, and calls again. `refused-by-peer`: see the log there.";
     PeerIncompatible "peer.incompatible" Warn "two hosts have no common version and do not lend to each other" [NoCommonVersion]
         "A member speaks other versions of the protocol. It is told once until the member's versions change."
         "Bring the older of the two to the newer's version.";
@@ -237,8 +237,8 @@ events! {
         "This host's registration in etcd ended, because it could not renew it in time. Pages and leases go on. It registers again by itself."
         "See why etcd does not answer: `etcd.failed`, `sublet cluster status`.";
     ClusterDisplaced "cluster.displaced" Error "another process has this host's name" [NameTaken]
-        "A second daemon registered with this host's name. This one does not lead any more."
-        "Give each host its own `peers.node` and certificate.";
+        "A second daemon registered with this host's name. This one leaves the cluster: it takes back what it lent and gives back what it borrowed."
+        "Give each host its own `peers.node` and certificate, then `sublet cluster join`.";
     ClusterLeader "cluster.leader" Info "a host leads the cluster" [Elected]
         "A leader advises from now on who should borrow of whom. It decides nothing: each lender does."
         "Nothing.";

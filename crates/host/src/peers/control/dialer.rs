@@ -16,7 +16,7 @@ use sublet_lend::node::PEERS_MAX;
 use super::socket_options::set_control_options;
 
 /// How long one address may take to answer.
-const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
 /// The most addresses of a name that are tried.
 const ADDRESSES_TRIED_MAX: usize = 8;

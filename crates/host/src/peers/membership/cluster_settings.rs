@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Number;
+use serde_json::Value;
 use sublet_policy::placement::PlacementChoice;
 use sublet_policy::placement::catalogue::PlacementChoiceError;
 use sublet_types::explain_serde;
@@ -18,7 +18,7 @@ const SETTINGS_BYTES_MAX: usize = 64 << 10;
 struct ClusterSettings {
     placement: String,
     #[serde(default)]
-    knobs: BTreeMap<String, Number>,
+    knobs: BTreeMap<String, Value>,
 }
 
 /// Why the settings are not used.
@@ -30,6 +30,12 @@ pub(super) enum ClusterSettingsError {
     /// They are no JSON of this form.
     #[error("{}; write {{\"placement\": \"spread\"}}", explain_serde(&.0.to_string()))]
     Wrong(#[from] serde_json::Error),
+    /// They are no table.
+    #[error("they are no table; write {{\"placement\": \"spread\"}}")]
+    NoTable,
+    /// A knob is no number.
+    #[error("the knob {0} is to be a number, without quotes")]
+    KnobNoNumber(String),
     /// There is no such policy, or no such knob.
     #[error(transparent)]
     Choice(#[from] PlacementChoiceError),
@@ -44,11 +50,18 @@ pub(super) fn parse_placement(bytes: &[u8]) -> Result<PlacementChoice, ClusterSe
     if bytes.len() > SETTINGS_BYTES_MAX {
         return Err(ClusterSettingsError::Long(bytes.len()));
     }
-    let settings: ClusterSettings = serde_json::from_slice(bytes)?;
-    let knobs = settings.knobs.iter();
-    let knobs: Vec<(&str, String)> = knobs
-        .map(|(name, value)| (name.as_str(), value.to_string()))
-        .collect();
+    let settings: Value = serde_json::from_slice(bytes)?;
+    if !settings.is_object() {
+        return Err(ClusterSettingsError::NoTable);
+    }
+    let settings = ClusterSettings::deserialize(settings)?;
+    let mut knobs = Vec::new();
+    for (name, value) in &settings.knobs {
+        let Value::Number(value) = value else {
+            return Err(ClusterSettingsError::KnobNoNumber(name.clone()));
+        };
+        knobs.push((name.as_str(), value.to_string()));
+    }
     let pairs = knobs.iter().map(|(name, value)| (*name, value.as_str()));
     Ok(PlacementChoice::new(&settings.placement, pairs)?)
 }
@@ -79,13 +92,13 @@ mod tests {
     fn what_is_wrong_is_said() {
         for (text, says) in [
             ("", "EOF"),
-            ("[]", "placement"),
+            ("[]", "no table"),
             (r#"{"placement":"spred"}"#, "did you mean spread?"),
             (r#"{"placement":"spread","lend":1}"#, "lend"),
             (r#"{"placement":"spread","knobs":{"no":1}}"#, "no"),
             (
                 r#"{"placement":"spread","knobs":{"part":"x"}}"#,
-                "a JSON number",
+                "the knob part is to be a number",
             ),
         ] {
             let error = parse_placement(text.as_bytes())

@@ -92,7 +92,10 @@ impl EtcdMembership {
     ///
     /// A file, an address or the record is wrong, or the kernel refuses.
     pub fn start(parts: MembershipParts) -> Result<EtcdMembership, MembershipError> {
-        let client = Arc::new(GatewayClient::new(gateway_settings(&parts)?)?);
+        let client = Arc::new(GatewayClient::new(gateway_settings(
+            &parts.etcd,
+            parts.seed,
+        )?)?);
         let member = ClusterMember::new(MemberSettings {
             cluster: parts.identity.cluster.clone(),
             node: parts.identity.node.clone(),
@@ -164,14 +167,23 @@ impl EtcdMembership {
     }
 }
 
-fn gateway_settings(parts: &MembershipParts) -> Result<GatewaySettings, MembershipError> {
-    let etcd = &parts.etcd;
+/// Checks that the files for etcd can be used. It calls nobody.
+///
+/// # Errors
+///
+/// A file or an address is wrong.
+pub fn check_etcd_files(etcd: &EtcdConfig) -> Result<(), MembershipError> {
+    GatewayClient::new(gateway_settings(etcd, 0)?)?;
+    Ok(())
+}
+
+fn gateway_settings(etcd: &EtcdConfig, seed: u64) -> Result<GatewaySettings, MembershipError> {
     Ok(GatewaySettings {
         endpoints: etcd.endpoints.clone(),
         tls: read_tls(etcd)?,
         user: read_user(etcd)?,
         times: CallTimes::default(),
-        seed: parts.seed,
+        seed,
     })
 }
 

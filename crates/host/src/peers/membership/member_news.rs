@@ -148,7 +148,12 @@ impl MemberNews {
                 news.notices.push(ClusterNotice::Registered);
             }
             MemberEvent::Unregistered => news.notices.push(ClusterNotice::Unregistered),
-            MemberEvent::Displaced => news.notices.push(ClusterNotice::Displaced),
+            MemberEvent::Displaced => {
+                // Two of one name would end each other's sessions, again and again.
+                let within = Duration::ZERO;
+                news.inputs.push(LendingInput::Leave { within });
+                news.notices.push(ClusterNotice::Displaced);
+            }
             MemberEvent::Node { name, record } => self.add(name, &record, news),
             MemberEvent::UnreadableNode { name, fault } => {
                 self.remove(&name, news);
@@ -470,6 +475,14 @@ mod tests {
             [MemberEvent::Deposed { term }, MemberEvent::Leader(None)],
         );
         assert_eq!(leaders(deposed), [("-".to_owned(), 8)]);
+    }
+
+    #[test]
+    fn a_host_whose_name_another_process_has_leaves() {
+        let told = apply(&mut news_of_a(), [MemberEvent::Displaced]);
+        let within = Duration::ZERO;
+        assert_eq!(told.inputs, [LendingInput::Leave { within }]);
+        assert_eq!(told.notices, [ClusterNotice::Displaced]);
     }
 
     #[test]

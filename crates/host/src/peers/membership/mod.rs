@@ -13,6 +13,8 @@ mod known_cluster;
 mod member_news;
 
 pub use etcd_files::{EtcdFiles, EtcdFilesError, RereadFiles};
-pub use etcd_membership::{EtcdMembership, MembershipError, MembershipParts, MembershipStatus};
+pub use etcd_membership::{
+    EtcdMembership, MembershipError, MembershipParts, MembershipStatus, check_etcd_files,
+};
 pub use known_cluster::KnownCluster;
 pub use member_news::{ClusterNews, ClusterNotice, PlacementSource};
