@@ -184,11 +184,11 @@ def test_one_key_in_etcd_changes_the_policy_of_whoever_leads(elected, etcd):
     work = work_on(a)
     wait_for_far_reads(a, work)
     assert placement_of(a).startswith("two-level"), "what makes no sense is refused"
-    kept.ctl("put", key, '{"placement": "karma"}')
+    kept.ctl("put", key, '{"placement": "two-choices"}')
     before = told_by(cluster.leader())
     cluster[before["node"]].kill()
     wait_for_another_leader(cluster, before)
-    eventually("the next leader has it, too", lambda: placement_of(a).startswith("karma"), 20)
+    eventually("the next leader has it, too", lambda: placement_of(a).startswith("two-choices"), 20)
     kept.ctl("del", key)
     eventually("the policy is the config's again", lambda: placement_of(a).startswith("spread"), 20)
     end(a, work)
@@ -222,7 +222,7 @@ def test_nodes_read_anew_what_they_show_to_etcd(elected, etcd):
         eventually(f"{node.name} refuses the file", lambda: refuses(node, kept.passwords[0]), 30)
     kept.kill()
     kept.start_members()
-    wait_until_heard(cluster, kept, "karma")
+    wait_until_heard(cluster, kept, "two-choices")
 
     # etcd goes on with a node's token until it is started again.
     kept.change_password(NEXT_PASSWORD)

@@ -143,8 +143,6 @@ pub struct ClusterNode {
     pub borrowed: Bytes,
     /// What it wants beyond what it has.
     pub wanted: Bytes,
-    /// What it lent more than it borrowed, in blocks of 2 MiB times seconds. Policies that count none say 0.
-    pub credits: i64,
 }
 
 /// Whether a node takes part in its cluster.

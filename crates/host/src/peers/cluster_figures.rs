@@ -155,7 +155,6 @@ fn view_told(told: ToldView, now: Duration) -> ClusterView {
         lent: bytes(node.lent.get()),
         borrowed: bytes(node.borrowed.get()),
         wanted: bytes(node.wanted.get()),
-        credits: node.credits,
     };
     let advice = |advice: ViewAdvice| ClusterAdvice {
         age_millis: advice.age_millis.saturating_add(age),
@@ -223,7 +222,6 @@ fn view_of_peers(status: &LendingStatus, (name, arena): (&NodeName, ArenaAmounts
         lent: bytes(status.lent),
         borrowed: bytes(status.borrowed),
         wanted: bytes(status.wanted.saturating_sub(status.borrowed)),
-        credits: 0,
     };
     let mut nodes: Vec<ClusterNode> = status.peers.iter().map(shown_peer).collect();
     nodes.push(own);
@@ -254,7 +252,6 @@ fn shown_peer(peer: &PeerStatus) -> ClusterNode {
         lent: bytes(report.lent.get()),
         borrowed: bytes(report.borrowed.get()),
         wanted: bytes(report.wanted.get()),
-        credits: 0,
     }
 }
 
@@ -277,7 +274,6 @@ fn shown_node(node: &ClusterNodeStatus, now: Duration) -> ClusterNode {
         lent: bytes(node.lent),
         borrowed: bytes(node.borrowed),
         wanted: bytes(node.wanted),
-        credits: node.credits,
     }
 }
 

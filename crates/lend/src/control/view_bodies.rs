@@ -128,9 +128,6 @@ pub struct ViewNode {
     pub lent: BlockCount,
     /// What it has borrowed.
     pub borrowed: BlockCount,
-    /// What it lent more than it borrowed, in blocks times seconds.
-    #[serde(default)]
-    pub credits: i64,
 }
 
 /// Advice that a leader gave.

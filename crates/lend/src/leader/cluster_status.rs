@@ -45,8 +45,6 @@ pub struct ClusterNodeStatus {
     pub lent: u32,
     /// What it has borrowed.
     pub borrowed: u32,
-    /// What it lent more than it borrowed, in blocks times seconds.
-    pub credits: i64,
 }
 
 /// Advice that was given.

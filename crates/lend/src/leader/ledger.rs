@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use sublet_policy::placement::{
-    Advice, CreditBounds, DrawStream, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
+    Advice, DrawStream, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
 };
 
 use super::cluster_status::{ClusterNodeState, ClusterNodeStatus, ClusterStatus, GivenAdvice};
@@ -292,7 +292,6 @@ impl Ledger {
         }
         self.advised_at = Some(now);
         self.find_silent(now);
-        self.settle_credits();
         let nodes = &self.nodes;
         let reports = |node: &NodeNumber| {
             let state = nodes[node.0 as usize].state;
@@ -333,18 +332,6 @@ impl Ledger {
                 _ => continue,
             };
             self.change_state(now, NodeNumber(n as u32), next);
-        }
-    }
-
-    fn settle_credits(&mut self) {
-        let is_active = |node: &&mut LedgerNode| node.state == ClusterNodeState::Active;
-        let sums = self.nodes.iter().map(LedgerNode::lent_and_borrowed);
-        let lent_by_all = sums.map(|(lent, _)| u64::from(lent)).sum();
-        let seconds = self.settings.placement.credit_seconds();
-        let bounds = CreditBounds::new(seconds, lent_by_all, self.nodes.len());
-        for node in self.nodes.iter_mut().filter(is_active) {
-            let (lent, borrowed) = node.lent_and_borrowed();
-            node.credits = bounds.after_second(node.credits, lent, borrowed);
         }
     }
 

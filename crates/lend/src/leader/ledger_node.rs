@@ -17,6 +17,12 @@ pub(super) fn blocks_of(pairs: &[(NodeNumber, u32)], node: NodeNumber) -> u32 {
     found.map_or(0, |place| pairs[place].1)
 }
 
+/// The blocks of all nodes.
+fn all_blocks(pairs: &[(NodeNumber, u32)]) -> u32 {
+    let blocks = pairs.iter().map(|(_, blocks)| *blocks);
+    blocks.fold(0, u32::saturating_add)
+}
+
 /// What a leader keeps about one node.
 #[derive(Debug)]
 pub(super) struct LedgerNode {
@@ -31,7 +37,6 @@ pub(super) struct LedgerNode {
     pub(super) report: ClusterReport,
     pub(super) lent: Pairs,
     pub(super) borrowed: Pairs,
-    pub(super) credits: i64,
 }
 
 impl LedgerNode {
@@ -45,34 +50,21 @@ impl LedgerNode {
             report: ClusterReport::default(),
             lent: Pairs::new(),
             borrowed: Pairs::new(),
-            credits: 0,
         }
-    }
-
-    /// What it has lent, and what it has borrowed.
-    pub(super) fn lent_and_borrowed(&self) -> (u32, u32) {
-        let sum = |pairs: &Pairs| {
-            let blocks = pairs.iter().map(|(_, blocks)| *blocks);
-            blocks.fold(0, u32::saturating_add)
-        };
-        (sum(&self.lent), sum(&self.borrowed))
     }
 
     /// What placement needs of it.
     pub(super) fn placed(&self, node: NodeNumber) -> NodeReport {
-        let (_, borrowed) = self.lent_and_borrowed();
         NodeReport {
             node,
             rack: self.rack,
             lendable: self.report.lendable.get(),
             wanted: self.report.wanted.get(),
-            borrowed,
-            credits: self.credits,
+            borrowed: all_blocks(&self.borrowed),
         }
     }
 
     pub(super) fn status(&self) -> ClusterNodeStatus {
-        let (lent, borrowed) = self.lent_and_borrowed();
         let rack: Option<&RackName> = self.report.rack.as_ref();
         ClusterNodeStatus {
             name: self.name.clone(),
@@ -83,9 +75,8 @@ impl LedgerNode {
             free: self.report.free.get(),
             lendable: self.report.lendable.get(),
             wanted: self.report.wanted.get(),
-            lent,
-            borrowed,
-            credits: self.credits,
+            lent: all_blocks(&self.lent),
+            borrowed: all_blocks(&self.borrowed),
         }
     }
 }

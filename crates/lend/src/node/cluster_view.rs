@@ -136,7 +136,6 @@ fn view_node(node: &ClusterNodeStatus, now: Duration) -> ViewNode {
         wanted: BlockCount::saturating(node.wanted),
         lent: BlockCount::saturating(node.lent),
         borrowed: BlockCount::saturating(node.borrowed),
-        credits: node.credits,
     }
 }
 

@@ -42,14 +42,14 @@ pub enum AdviceReason {
         /// What the lender can lend.
         lendable: u32,
     },
-    /// It stands in the borrower's rack, and no other has more than twice as much (`spread`, `karma`).
+    /// It stands in the borrower's rack, and no other has more than twice as much (`spread`).
     SameRack {
         /// What the lender can lend.
         lendable: u32,
         /// The most that one lender is asked for.
         from_one: u32,
     },
-    /// It can lend most of those that are left (`spread`, `karma`).
+    /// It can lend most of those that are left (`spread`).
     MostLendable {
         /// What the lender can lend.
         lendable: u32,
@@ -80,13 +80,6 @@ pub enum ShortageReason {
         wanted_by_all: u64,
         /// What all lenders have together.
         lendable: u64,
-    },
-    /// All want more than there is. It goes block by block to whoever has lent most until then (`karma`).
-    FewCredits {
-        /// What the borrower wants.
-        wanted: u32,
-        /// What it has lent more than it has borrowed.
-        credits: i64,
     },
     /// A newer leader's reason.
     #[serde(other)]
@@ -149,11 +142,6 @@ impl fmt::Display for ShortageReason {
                 f,
                 "it wants {wanted}, but all want {wanted_by_all} and there are {lendable}, so that each gets what it \
                  wants up to an equal level"
-            ),
-            ShortageReason::FewCredits { wanted, credits } => write!(
-                f,
-                "it wants {wanted}, but there is too little for all, and it has {credits} credits for what it lent \
-                 until now"
             ),
             ShortageReason::Other => write!(f, "it is to have less than it wants"),
         }

@@ -13,7 +13,6 @@ pub(super) struct Borrower {
     pub(super) wanted: u32,
     /// What it has already, in blocks.
     pub(super) borrowed: u32,
-    pub(super) credits: i64,
 }
 
 /// What a borrower is to have.
@@ -34,7 +33,6 @@ pub(super) fn borrowers_of(reports: &[NodeReport], draw: u64) -> Vec<Borrower> {
         rack: report.rack,
         wanted: report.wanted,
         borrowed: report.borrowed,
-        credits: report.credits,
     };
     let mut borrowers: Vec<Borrower> = wants.map(borrower).collect();
     borrowers

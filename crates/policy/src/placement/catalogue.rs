@@ -18,8 +18,6 @@ pub enum PlacementPolicy {
     Spread,
     /// The freer of two that are drawn.
     TwoChoices,
-    /// As `Spread`, and by credits when it is scarce.
-    Karma,
 }
 
 /// A placement policy: its name, its effect, its origin and its knobs.
@@ -82,18 +80,8 @@ const PART: PolicyKnobSpec = PolicyKnobSpec {
     help: "This part of what a borrower wants may come from one lender",
 };
 
-const CREDIT_TIME: PolicyKnobSpec = PolicyKnobSpec {
-    name: "credit-time",
-    unit: KnobUnit::Seconds,
-    default: 600.0,
-    least: 1.0,
-    most: 86_400.0,
-    why: "in the model all from 30 s to 10 min were alike, and an hour was less fair",
-    help: "Credits reach as far as the fair share of so much time",
-};
-
 /// All placement policies, the simplest first.
-pub static PLACEMENTS: [PlacementEntry; 5] = [
+pub static PLACEMENTS: [PlacementEntry; 4] = [
     PlacementEntry {
         policy: PlacementPolicy::GreedyRemote,
         name: "greedy-remote",
@@ -121,13 +109,6 @@ pub static PLACEMENTS: [PlacementEntry; 5] = [
         summary: "of two lenders that are drawn, the freer one",
         paper: "Mitzenmacher, The Power of Two Choices (TPDS 2001)",
         knobs: &[RESERVE],
-    },
-    PlacementEntry {
-        policy: PlacementPolicy::Karma,
-        name: "karma",
-        summary: "as spread; when it is scarce, who has lent most gets first",
-        paper: "Karma (OSDI '23)",
-        knobs: &[RESERVE, FROM_ONE, PART, CREDIT_TIME],
     },
 ];
 
@@ -242,11 +223,6 @@ impl PlacementChoice {
             percent: self.value(&PART),
         }
     }
-
-    /// Of how many seconds the fair share bounds a node's credits.
-    pub fn credit_seconds(&self) -> u32 {
-        self.value(&CREDIT_TIME) as u32
-    }
 }
 
 /// The policy that was probably meant, or all of them.
@@ -302,8 +278,11 @@ mod tests {
             error("spred", &[]),
             "no placement policy is called \"spred\"; did you mean spread?"
         );
-        assert!(error("bananas", &[]).ends_with("two-choices, karma"));
-        assert!(error("karma", &[("prat", "1")]).contains("did you mean part?"));
+        assert_eq!(
+            error("bananas", &[]),
+            "no placement policy is called \"bananas\": there are greedy-remote, two-level, spread, two-choices"
+        );
+        assert!(error("spread", &[("prat", "1")]).contains("did you mean part?"));
         assert!(error("spread", &[("part", "0")]).contains("goes from 1 to 100"));
         assert!(error("spread", &[("from-one", "2.5")]).contains("whole number"));
         assert!(error("two-level", &[("reserve", "1"), ("reserve", "2")]).contains("set twice"));

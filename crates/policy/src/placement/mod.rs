@@ -13,7 +13,6 @@
 mod advice;
 mod borrowers;
 pub mod catalogue;
-mod credits;
 mod draws;
 mod greedy_remote;
 mod lender_pool;
@@ -27,7 +26,6 @@ mod two_level;
 
 pub use advice::{Advice, AdviceReason, ShortageReason};
 pub use catalogue::{PlacementChoice, PlacementPolicy};
-pub use credits::CreditBounds;
 pub use draws::DrawStream;
 pub use report::{NodeNumber, NodeReport, RackNumber};
 
@@ -56,13 +54,9 @@ fn place(
         }
         PlacementPolicy::TwoLevel => two_level::place(&borrowers, lenders),
         PlacementPolicy::Spread => {
-            let wishes = ration::by_size(&borrowers, lenders.left());
+            let wishes = ration::up_to_a_level(&borrowers, lenders.left());
             spread::place(&wishes, lenders, choice.spread_limits())
         }
         PlacementPolicy::TwoChoices => two_choices::place(&borrowers, lenders, &mut draws),
-        PlacementPolicy::Karma => {
-            let wishes = ration::by_credits(&borrowers, lenders.left());
-            spread::place(&wishes, lenders, choice.spread_limits())
-        }
     }
 }

@@ -1,88 +1,43 @@
-//! Who is to have how much when all want more than there is.
+//! Who is to have how much when all want more than there is (max-min fairness).
 //!
-//! Memory goes block by block to the borrower that stands highest. A block lowers it by one. Under max-min all begin as
-//! low as what they have already, and under Karma at their credits. So one function does both:
+//! Memory goes block by block to the borrower that has least of others. So those that wait rise to one level:
 //!
 //! ```text
-//!   █            level L: what stands above it is granted, at most what is wanted
-//!   █  █
-//! ──█──█─────█── L       granted = clamp(height − L, 0, wanted)
-//!   █  █  █  █
+//!                  █
+//! ──▒──▒──────▒────█── level L     granted = clamp(L − borrowed, 0, wanted)
+//!   █  ▒  ▒   ▒    █               █ borrowed already, ▒ granted
+//!   █  ▒  ▒   █    █
 //! ```
 
 use super::advice::ShortageReason;
 use super::borrowers::{Borrower, Wish};
 
-/// Each gets what it wants, until it has as much of others as the rest (max-min fairness). Who came first does not keep
-/// its lead.
-pub(super) fn by_size(borrowers: &[Borrower], lendable: u64) -> Vec<Wish> {
-    let wanted_by_all = borrowers
-        .iter()
-        .map(|borrower| u64::from(borrower.wanted))
-        .sum();
-    ration(
-        borrowers,
-        lendable,
-        |borrower| -i64::from(borrower.borrowed),
-        |borrower| ShortageReason::EqualLevel {
+/// Each gets what it wants, until it has as much of others as the rest. Who came first does not keep its lead.
+pub(super) fn up_to_a_level(borrowers: &[Borrower], lendable: u64) -> Vec<Wish> {
+    let wanted = borrowers.iter().map(|borrower| u64::from(borrower.wanted));
+    let wanted_by_all = wanted.sum();
+    let granted = share_out(borrowers, lendable);
+    let wish = |(borrower, blocks): (&Borrower, u32)| Wish {
+        borrower: *borrower,
+        blocks,
+        shortage: (blocks < borrower.wanted).then_some(ShortageReason::EqualLevel {
             wanted: borrower.wanted,
             wanted_by_all,
             lendable,
-        },
-    )
-}
-
-/// Who has lent most gets first (Karma, OSDI '23).
-pub(super) fn by_credits(borrowers: &[Borrower], lendable: u64) -> Vec<Wish> {
-    ration(
-        borrowers,
-        lendable,
-        |borrower| borrower.credits,
-        |borrower| ShortageReason::FewCredits {
-            wanted: borrower.wanted,
-            credits: borrower.credits,
-        },
-    )
-}
-
-fn ration(
-    borrowers: &[Borrower],
-    lendable: u64,
-    height: impl Fn(&Borrower) -> i64,
-    why: impl Fn(&Borrower) -> ShortageReason,
-) -> Vec<Wish> {
-    let heights: Vec<(i64, u32)> = borrowers
-        .iter()
-        .map(|borrower| (height(borrower), borrower.wanted))
-        .collect();
-    let granted = share_out(&heights, lendable);
-    let wishes = borrowers
-        .iter()
-        .zip(granted)
-        .map(|(borrower, blocks)| Wish {
-            borrower: *borrower,
-            blocks,
-            shortage: (blocks < borrower.wanted).then(|| why(borrower)),
-        });
-    wishes.collect()
-}
-
-/// What each gets of `supply` blocks, by its height and what it wants.
-fn share_out(heights: &[(i64, u32)], supply: u64) -> Vec<u32> {
-    let wanted: u64 = heights.iter().map(|(_, wanted)| u64::from(*wanted)).sum();
-    if wanted <= supply {
-        return heights.iter().map(|(_, wanted)| *wanted).collect();
-    }
-    let level = level_of(heights, supply);
-    let above = |(height, wanted): &(i64, u32), level: i64| {
-        height.saturating_sub(level).clamp(0, i64::from(*wanted)) as u32
+        }),
     };
-    let mut granted: Vec<u32> = heights.iter().map(|one| above(one, level)).collect();
-    let sum: u64 = granted.iter().map(|blocks| u64::from(*blocks)).sum();
-    // One level deeper would be too much. The first in order get what is left.
-    let mut left = supply.saturating_sub(sum);
-    for (one, blocks) in heights.iter().zip(&mut granted) {
-        if left > 0 && above(one, level - 1) > *blocks {
+    borrowers.iter().zip(granted).map(wish).collect()
+}
+
+/// What each gets of `supply` blocks.
+fn share_out(borrowers: &[Borrower], supply: u64) -> Vec<u32> {
+    let level = level_of(borrowers, supply);
+    let mut left = supply - granted_to_all(borrowers, level);
+    let granted = borrowers.iter().map(|borrower| borrower.granted_at(level));
+    let mut granted: Vec<u32> = granted.collect();
+    // There is too little for one level more. The first in order get what is left.
+    for (borrower, blocks) in borrowers.iter().zip(&mut granted) {
+        if left > 0 && borrower.granted_at(level + 1) > *blocks {
             *blocks += 1;
             left -= 1;
         }
@@ -90,22 +45,15 @@ fn share_out(heights: &[(i64, u32)], supply: u64) -> Vec<u32> {
     granted
 }
 
-/// The lowest level above which there is no more than `supply`. It is found by halving.
-fn level_of(heights: &[(i64, u32)], supply: u64) -> i64 {
-    let above = |level: i64| -> u64 {
-        let parts = heights.iter().map(|(height, wanted)| {
-            height.saturating_sub(level).clamp(0, i64::from(*wanted)) as u64
-        });
-        parts.sum()
-    };
-    let tops = heights.iter().map(|(height, _)| *height);
-    let bottoms = heights
+/// The highest level for which `supply` is enough, or the one at which nobody wants more. It is found by halving.
+fn level_of(borrowers: &[Borrower], supply: u64) -> u64 {
+    let tops = borrowers
         .iter()
-        .map(|(height, wanted)| height.saturating_sub(i64::from(*wanted)));
-    let (mut fits, mut exceeds) = (tops.max().unwrap_or(0), bottoms.min().unwrap_or(0));
-    while fits.saturating_sub(exceeds) > 1 {
-        let middle = exceeds.midpoint(fits);
-        if above(middle) <= supply {
+        .map(|borrower| u64::from(borrower.borrowed) + u64::from(borrower.wanted));
+    let (mut fits, mut exceeds) = (0, tops.max().unwrap_or(0) + 1);
+    while exceeds - fits > 1 {
+        let middle = fits.midpoint(exceeds);
+        if granted_to_all(borrowers, middle) <= supply {
             fits = middle;
         } else {
             exceeds = middle;
@@ -114,19 +62,43 @@ fn level_of(heights: &[(i64, u32)], supply: u64) -> i64 {
     fits
 }
 
+/// What all get together, if they rise to a level.
+fn granted_to_all(borrowers: &[Borrower], level: u64) -> u64 {
+    let granted = borrowers
+        .iter()
+        .map(|borrower| u64::from(borrower.granted_at(level)));
+    granted.sum()
+}
+
+impl Borrower {
+    /// What it gets if it rises to a level.
+    fn granted_at(&self, level: u64) -> u32 {
+        let lacks = level.saturating_sub(self.borrowed.into());
+        lacks.min(self.wanted.into()) as u32
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::report::NodeNumber;
     use super::*;
     use proptest::prelude::*;
 
+    fn borrower(borrowed: u32, wanted: u32) -> Borrower {
+        Borrower {
+            node: NodeNumber(0),
+            rack: None,
+            wanted,
+            borrowed,
+        }
+    }
+
     /// Block by block, as the text says it.
-    fn block_by_block(heights: &[(i64, u32)], supply: u64) -> Vec<u32> {
-        let mut granted = vec![0u32; heights.len()];
+    fn block_by_block(borrowers: &[Borrower], supply: u64) -> Vec<u32> {
+        let mut granted = vec![0u32; borrowers.len()];
         for _ in 0..supply {
-            let open = (0..heights.len()).filter(|&n| granted[n] < heights[n].1);
-            let highest =
-                open.max_by_key(|&n| (heights[n].0 - i64::from(granted[n]), std::cmp::Reverse(n)));
-            match highest {
+            let open = (0..borrowers.len()).filter(|&n| granted[n] < borrowers[n].wanted);
+            match open.min_by_key(|&n| borrowers[n].borrowed + granted[n]) {
                 Some(n) => granted[n] += 1,
                 None => break,
             }
@@ -136,17 +108,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_go_one_by_one_to_the_highest(
-            heights in prop::collection::vec((-40i64..40, 0u32..30), 0..12),
+        fn blocks_go_one_by_one_to_who_has_least(
+            amounts in prop::collection::vec((0u32..80, 0u32..30), 0..12),
             supply in 0u64..250,
         ) {
-            prop_assert_eq!(share_out(&heights, supply), block_by_block(&heights, supply));
+            let borrowers: Vec<Borrower> =
+                amounts.into_iter().map(|(borrowed, wanted)| borrower(borrowed, wanted)).collect();
+            prop_assert_eq!(share_out(&borrowers, supply), block_by_block(&borrowers, supply));
         }
     }
 
     #[test]
-    fn heights_at_their_ends_do_not_overflow() {
-        let heights = [(i64::MAX, u32::MAX), (i64::MIN, u32::MAX)];
-        assert_eq!(share_out(&heights, 7), [7, 0]);
+    fn amounts_at_their_ends_do_not_overflow() {
+        let borrowers = [borrower(u32::MAX, u32::MAX), borrower(0, u32::MAX)];
+        assert_eq!(share_out(&borrowers, 7), [0, 7]);
+        assert_eq!(share_out(&borrowers, u64::MAX), [u32::MAX, u32::MAX]);
     }
 }

@@ -25,6 +25,4 @@ pub struct NodeReport {
     pub wanted: u32,
     /// What it has of others.
     pub borrowed: u32,
-    /// What it has lent more than it has borrowed, second by second: see [`super::CreditBounds`].
-    pub credits: i64,
 }

@@ -1,7 +1,7 @@
 //! `spread`: Algorithm 3's order, but only a part of a wish from one lender, and near lenders first.
 //!
 //! A lender that needs its memory back then hurts each borrower little. A borrower whose far memory is at four nodes
-//! loses a quarter of it with one. `karma` chooses lenders in the same way.
+//! loses a quarter of it with one.
 
 use super::advice::{Advice, AdviceReason};
 use super::borrowers::Wish;

@@ -55,18 +55,16 @@ prop_compose! {
             prop::option::of(0u32..4), prop_oneof![0u32..60, 0u32..100_000, Just(u32::MAX)],
             prop_oneof![2 => Just(0u32), 1 => 1u32..60, 1 => 1u32..100_000, 1 => Just(u32::MAX)],
             prop_oneof![2 => Just(0u32), 1 => 1u32..60, 1 => any::<u32>()],
-            prop_oneof![-100i64..100, any::<i64>()],
         ), 0..40)
     ) -> Vec<NodeReport> {
         let numbered = reports.drain(..).enumerate();
-        type Drawn = (Option<u32>, u32, u32, u32, i64);
-        let report = |(n, (rack, lendable, wanted, borrowed, credits)): (usize, Drawn)| NodeReport {
+        type Drawn = (Option<u32>, u32, u32, u32);
+        let report = |(n, (rack, lendable, wanted, borrowed)): (usize, Drawn)| NodeReport {
             node: NodeNumber(n as u32 * 7),
             rack: rack.map(RackNumber),
             lendable,
             wanted,
             borrowed,
-            credits,
         };
         numbered.map(report).collect()
     }
@@ -182,22 +180,17 @@ fn spread_takes_a_quarter_from_each_and_the_near_and_rich_first() {
 }
 
 #[test]
-fn spread_shares_scarce_memory_up_to_an_equal_level_and_karma_by_credits() {
+fn spread_shares_scarce_memory_up_to_an_equal_level() {
     let scarce = [
         lender(1, 60),
         borrower(2, 10),
         borrower(3, 100),
-        NodeReport {
-            credits: 30,
-            ..borrower(4, 100)
-        },
+        borrower(4, 100),
     ];
     for draw in 0..4 {
         let all_from_one = [("part", "100")];
         let spread = advise(&scarce, &choice("spread", &all_from_one), draw);
         assert_eq!(by_borrower(&spread), [(2, 10), (3, 25), (4, 25)].into());
-        let karma = advise(&scarce, &choice("karma", &all_from_one), draw);
-        assert_eq!(by_borrower(&karma), [(2, 10), (3, 10), (4, 40)].into());
         let short = spread.iter().filter(|one| one.shortage.is_some());
         assert_eq!(short.count(), 2);
     }

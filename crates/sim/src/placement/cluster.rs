@@ -1,7 +1,7 @@
 //! All nodes and their leader, second by second.
 
 use sublet_policy::placement::{
-    Advice, CreditBounds, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
+    Advice, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
 };
 
 use super::node::Node;
@@ -43,7 +43,6 @@ impl Cluster {
         for advice in advise(&self.reports, choice, self.draws.bits()) {
             self.grant(&advice);
         }
-        self.settle_credits(choice);
         self.reports = (0..NODES).map(|number| self.report(number)).collect();
         self.count();
     }
@@ -116,15 +115,6 @@ impl Cluster {
         self.outcome.granted += u64::from(blocks);
     }
 
-    fn settle_credits(&mut self, choice: &PlacementChoice) {
-        let lent = self.nodes.iter().map(|node| u64::from(node.lent)).sum();
-        let bounds = CreditBounds::new(choice.credit_seconds(), lent, NODES);
-        for node in &mut self.nodes {
-            let borrowed = node.borrowed_in_all();
-            node.credits = bounds.after_second(node.credits, node.lent, borrowed);
-        }
-    }
-
     fn report(&self, number: usize) -> NodeReport {
         let node = &self.nodes[number];
         NodeReport {
@@ -133,7 +123,6 @@ impl Cluster {
             lendable: node.lendable(),
             wanted: node.wanted(),
             borrowed: node.borrowed_in_all(),
-            credits: node.credits,
         }
     }
 

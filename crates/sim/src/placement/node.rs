@@ -27,8 +27,6 @@ pub(super) struct Node {
     pub(super) lent: u32,
     /// What it has of each lender.
     pub(super) borrowed: BTreeMap<usize, u32>,
-    /// What it lent more than it borrowed, for `karma`.
-    pub(super) credits: i64,
 }
 
 impl Node {
@@ -42,7 +40,6 @@ impl Node {
             needed: 0,
             lent: 0,
             borrowed: BTreeMap::new(),
-            credits: 0,
             rng,
         }
     }

@@ -4,9 +4,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use sublet_lend::wanted::ArenaGrowth;
-use sublet_policy::placement::{
-    Advice, CreditBounds, NodeNumber, NodeReport, PlacementChoice, advise,
-};
+use sublet_policy::placement::{Advice, NodeNumber, NodeReport, PlacementChoice, advise};
 
 use super::loans::{Loan, LoanBook};
 use super::model::VmcaModel;
@@ -105,7 +103,6 @@ impl VmcaRun {
             second: 0,
             nodes,
             loans: LoanBook::default(),
-            credits: [0; NODES],
             placement: self.policy.between_nodes(),
             draws: SimRng::of_part(self.seed, u64::MAX),
         };
@@ -168,8 +165,6 @@ struct VmcaCluster<'a> {
     /// The nodes that run virtual machines.
     nodes: Vec<BusyNode<'a>>,
     loans: LoanBook,
-    /// What each node lent more than it borrowed, for `karma`.
-    credits: [i64; NODES],
     /// `None` if memory stays where it is.
     placement: Option<PlacementChoice>,
     draws: SimRng,
@@ -212,12 +207,6 @@ impl VmcaCluster<'_> {
         for advice in advise(&reports, choice, self.draws.bits()) {
             self.grant(&advice);
         }
-        let lent = (0..NODES).map(|number| u64::from(self.loans.lent(number)));
-        let bounds = CreditBounds::new(choice.credit_seconds(), lent.sum(), NODES);
-        for (number, credits) in self.credits.iter_mut().enumerate() {
-            let (lent, borrowed) = (self.loans.lent(number), self.loans.borrowed(number));
-            *credits = bounds.after_second(*credits, lent, borrowed);
-        }
     }
 
     fn report(&self, number: usize) -> NodeReport {
@@ -228,7 +217,6 @@ impl VmcaCluster<'_> {
             lendable: self.lendable(number),
             wanted: busy.map_or(0, |node| node.wanted),
             borrowed: self.loans.borrowed(number),
-            credits: self.credits[number],
         }
     }
 

@@ -22,8 +22,6 @@ pub enum VmcaPolicy {
     TwoLevel(StepPercent),
     /// The daemon's own: no limits in a node, and what its own memory had no room for of late from several lenders.
     Spread,
-    /// As `Spread`; when it is scarce, who has lent most gets first.
-    Karma,
     /// As `Spread` between nodes. In a node there are Algorithm 2's targets, which do not say what it asks for.
     SpreadWithTargets,
 }
@@ -40,7 +38,7 @@ const THRESHOLD: u64 = 512;
 
 impl VmcaPolicy {
     /// All of them, the yard-stick first.
-    pub const ALL: [VmcaPolicy; 9] = [
+    pub const ALL: [VmcaPolicy; 8] = [
         VmcaPolicy::GreedyLocal,
         VmcaPolicy::GreedyRemote,
         VmcaPolicy::TwoLevel(StepPercent(1)),
@@ -48,7 +46,6 @@ impl VmcaPolicy {
         VmcaPolicy::TwoLevel(StepPercent(4)),
         VmcaPolicy::TwoLevel(StepPercent(6)),
         VmcaPolicy::Spread,
-        VmcaPolicy::Karma,
         VmcaPolicy::SpreadWithTargets,
     ];
 
@@ -59,11 +56,7 @@ impl VmcaPolicy {
     }
 
     /// Our own.
-    pub(super) const OURS: [VmcaPolicy; 3] = [
-        VmcaPolicy::Spread,
-        VmcaPolicy::Karma,
-        VmcaPolicy::SpreadWithTargets,
-    ];
+    pub(super) const OURS: [VmcaPolicy; 2] = [VmcaPolicy::Spread, VmcaPolicy::SpreadWithTargets];
 
     /// The policy inside a node.
     pub(super) fn in_a_node(self, scale: VmcaScale) -> PolicySpec {
@@ -89,7 +82,6 @@ impl VmcaPolicy {
             VmcaPolicy::GreedyRemote => "greedy-remote",
             VmcaPolicy::TwoLevel(_) => "two-level",
             VmcaPolicy::Spread | VmcaPolicy::SpreadWithTargets => "spread",
-            VmcaPolicy::Karma => "karma",
         };
         let choice = PlacementChoice::new(name, []);
         Some(choice.expect("it is of the catalogue"))
@@ -101,7 +93,7 @@ impl VmcaPolicy {
             VmcaPolicy::GreedyLocal => NodeWish::Nothing,
             VmcaPolicy::GreedyRemote => NodeWish::Request { refused_before: 0 },
             VmcaPolicy::TwoLevel(_) => NodeWish::Targets,
-            VmcaPolicy::Spread | VmcaPolicy::Karma | VmcaPolicy::SpreadWithTargets => {
+            VmcaPolicy::Spread | VmcaPolicy::SpreadWithTargets => {
                 NodeWish::Overflow(WantedMeter::default())
             }
         }
@@ -116,7 +108,6 @@ impl fmt::Display for VmcaPolicy {
             VmcaPolicy::GreedyRemote => f.pad("greedy-remote"),
             VmcaPolicy::TwoLevel(StepPercent(percent)) => f.pad(&format!("tlp-{percent}")),
             VmcaPolicy::Spread => f.pad("spread"),
-            VmcaPolicy::Karma => f.pad("karma"),
             VmcaPolicy::SpreadWithTargets => f.pad("spread+targets"),
         }
     }

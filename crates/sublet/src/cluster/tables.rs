@@ -8,8 +8,7 @@ use crate::formatting::{duration, format_table};
 /// The table of nodes.
 pub(super) fn nodes(view: &ClusterView) -> String {
     let mut table = Table::new();
-    let has_credits = view.nodes.iter().any(|node| node.credits != 0);
-    let mut header = vec![
+    let header = [
         "node",
         "state",
         "rack",
@@ -21,19 +20,16 @@ pub(super) fn nodes(view: &ClusterView) -> String {
         "borrowed",
         "wants more",
     ];
-    header.extend(has_credits.then_some("credits"));
     table.load_style(presets::NOTHING).set_header(header);
     for node in &view.nodes {
-        let mut row = node_row(node);
-        row.extend(has_credits.then(|| node.credits.to_string()));
-        table.add_row(row);
+        table.add_row(node_row(node));
     }
-    format_table(table, 3..11)
+    format_table(table, 3..10)
 }
 
-fn node_row(node: &ClusterNode) -> Vec<String> {
+fn node_row(node: &ClusterNode) -> [String; 10] {
     let dash = || "–".to_owned();
-    vec![
+    [
         node.name.to_string(),
         node.state.name().to_owned(),
         node.rack.clone().unwrap_or_else(dash),
@@ -112,7 +108,6 @@ pub(super) mod tests {
             lent: Bytes::mib(8),
             borrowed: Bytes::ZERO,
             wanted: Bytes::mib(2),
-            credits: 0,
         }
     }
 
@@ -152,12 +147,9 @@ pub(super) mod tests {
             "b away – 1m 1s 1.00 GiB 512 MiB 256 MiB 8.00 MiB 0 B 2.00 MiB"
         );
         view.nodes[0].rack = Some("r7".to_owned());
-        view.nodes[0].credits = -5;
         let page = nodes(&view);
         let lines: Vec<&str> = page.lines().collect();
         assert_eq!(cells(lines[1])[2], "r7");
-        assert_eq!(cells(lines[1]).last(), Some(&"-5"));
-        assert_eq!(cells(lines[2]).last(), Some(&"0"));
     }
 
     #[test]

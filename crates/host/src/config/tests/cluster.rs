@@ -24,11 +24,11 @@ const MEMBERS: &str = "members = [\"b=tcp:10.0.0.2:7171\"]";
 fn a_leader_is_a_member_or_this_host() {
     for leader in ["a", "b"] {
         let text = said(&format!(
-            "{MEMBERS}\nleader = \"{leader}\"\nplacement = \"karma\"\nrack = \"r1\""
+            "{MEMBERS}\nleader = \"{leader}\"\nplacement = \"two-choices\"\nrack = \"r1\""
         ));
         let peers = read(&text).expect("a config").peers;
         assert_eq!(peers.leader.as_ref().map(|it| it.as_str()), Some(leader));
-        assert_eq!(peers.placement.policy(), PlacementPolicy::Karma);
+        assert_eq!(peers.placement.policy(), PlacementPolicy::TwoChoices);
         assert_eq!(
             peers.rack.map(|rack| rack.0.to_string()),
             Some("r1".to_owned())

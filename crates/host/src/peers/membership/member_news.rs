@@ -551,7 +551,7 @@ mod tests {
         let told = apply(
             &mut news,
             [
-                settings(r#"{"placement":"karma"}"#),
+                settings(r#"{"placement":"two-choices"}"#),
                 MemberEvent::Settings(None),
             ],
         );
@@ -559,6 +559,6 @@ mod tests {
             LendingInput::Placement(choice) => choice.entry().name,
             other => panic!("{other:?}"),
         });
-        assert_eq!(chosen.collect::<Vec<_>>(), ["karma", "spread"]);
+        assert_eq!(chosen.collect::<Vec<_>>(), ["two-choices", "spread"]);
     }
 }
