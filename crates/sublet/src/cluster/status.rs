@@ -290,7 +290,7 @@ pub(crate) mod tests {
         let mut status = sample();
         assert_eq!(
             said(&status, "etcd"),
-            ["connected, 1 endpoint; without it, the node is a member for 5s"]
+            ["connected, 1 endpoint; the others forget this node 5s after etcd last heard of it"]
         );
         let etcd = status.etcd.as_mut().expect("it uses etcd");
         etcd.state = EtcdState::Failing;
