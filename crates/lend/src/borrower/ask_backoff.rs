@@ -1,4 +1,4 @@
-//! When a lender that granted nothing is asked again.
+//! When a lender that granted nothing, or was not reached, is asked again.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl AskBackoff {
         now >= self.until
     }
 
-    /// Records that the lender granted nothing, or took blocks back.
+    /// Records that the lender granted nothing, took blocks back, or was not reached.
     pub fn refused(&mut self, now: Duration) {
         let wait = self
             .wait

@@ -275,6 +275,11 @@ impl BorrowTable {
         lender.asked.is_none() && lender.backoff.is_over(now)
     }
 
+    /// Records that a lender was to be asked, and was not reached.
+    pub fn not_reached(&mut self, peer: PeerId, now: Duration) {
+        self.lenders[peer.slot()].backoff.refused(now);
+    }
+
     /// Records that a lender is asked for blocks.
     pub fn ask(&mut self, peer: PeerId, blocks: u32) {
         self.change(peer, |lender| lender.asked = Some(blocks));

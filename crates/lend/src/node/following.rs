@@ -185,13 +185,21 @@ impl LendingNode {
             Some(lender) => self.wish_for(now, lender, advice.blocks.get()),
             None => AdviceOutcome::Impossible,
         };
-        let Some(part) = &mut self.on_demand else {
-            return;
-        };
         match outcome {
-            AdviceOutcome::Followed => part.followed += 1,
+            AdviceOutcome::Followed => {
+                if let Some(part) = &mut self.on_demand {
+                    part.followed += 1;
+                }
+            }
             AdviceOutcome::Unneeded => {}
-            AdviceOutcome::Impossible => part.search.unadvised_until = now + LEADER_SILENT_AFTER,
+            AdviceOutcome::Impossible => self.look_for_others(now),
+        }
+    }
+
+    /// The leader's advice could not be followed: members are drawn although it speaks.
+    pub(super) fn look_for_others(&mut self, now: Duration) {
+        if let Some(part) = &mut self.on_demand {
+            part.search.unadvised_until = now + LEADER_SILENT_AFTER;
         }
     }
 

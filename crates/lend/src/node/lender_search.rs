@@ -74,7 +74,9 @@ impl LendingNode {
         if wishes.len() == WISHES_MAX && !wishes.contains_key(&lender) {
             return AdviceOutcome::Impossible;
         }
-        let until = now + WISH_FOR;
+        // Advice that comes again gives a lender that is not reached no more time.
+        let before = wishes.get(&lender).map(|wish| wish.until);
+        let until = before.unwrap_or(now + WISH_FOR);
         wishes.insert(lender, LenderWish { blocks, until });
         self.wake(lender);
         AdviceOutcome::Followed
@@ -108,18 +110,30 @@ impl LendingNode {
         let wishes = std::mem::take(&mut part.search.wishes);
         for (lender, wish) in wishes {
             let is_up = self.links[lender.slot()].is_up();
-            let can_be_asked = now < wish.until && left > 0 && self.can_be_asked(now, lender);
-            if can_be_asked && is_up {
+            let is_open = now < wish.until && self.can_be_asked(now, lender);
+            if left > 0 && is_open && is_up {
                 let blocks = BlockCount::saturating(wish.blocks.min(left));
                 left -= blocks.get();
                 self.borrows.ask(lender, blocks.get());
                 // From now on silence counts sooner. It counts from now on.
                 self.links[lender.slot()].session.silence = Duration::ZERO;
                 self.send(now, lender, ControlMessage::Borrow(Borrow { blocks }));
-            } else if can_be_asked && let Some(part) = &mut self.on_demand {
-                part.search.wishes.insert(lender, wish);
+            } else if left > 0 && is_open {
+                if let Some(part) = &mut self.on_demand {
+                    part.search.wishes.insert(lender, wish);
+                }
+            } else if !is_open && !is_up {
+                self.not_reached(now, lender);
             }
         }
+    }
+
+    /// A lender was to be asked and could not be reached. It is left alone for a while, and others are drawn.
+    fn not_reached(&mut self, now: Duration, lender: PeerId) {
+        if self.borrows.may_ask(lender, now) {
+            self.borrows.not_reached(lender, now);
+        }
+        self.look_for_others(now);
     }
 
     /// Draws members if there is nobody to advise, and asks the freer one when both have said what they can lend.

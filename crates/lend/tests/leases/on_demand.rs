@@ -5,7 +5,7 @@ use std::time::Duration;
 use sublet_lend::leader::{ClusterNodeState, ClusterStatus};
 use sublet_lend::node::{IDLE_AFTER, LendingInput, ReturnReason};
 
-use crate::world::{Wiring, World, name_of, peer_of};
+use crate::world::{BLOCKS, Wiring, World, name_of, peer_of};
 
 const A: usize = 0;
 const LEADER: usize = 4;
@@ -159,6 +159,26 @@ fn a_follower_shows_how_its_leader_sees_the_cluster() {
     assert_eq!(view.nodes[lender].lent.get(), lent(&world, lender));
     assert_eq!(view.advice.len(), status.advice.len());
     assert_eq!((view.term, &*view.placement), (status.term, "spread"));
+}
+
+/// The leader hears the lender, and goes on to name it.
+#[test]
+fn a_lender_that_cannot_be_reached_does_not_starve_who_is_advised_to_ask_it() {
+    for seed in 20..30 {
+        let (_, named) = borrowed(seed);
+        let mut world = led(seed);
+        world.partitions.insert((A, named));
+        for other in (0..NODES).filter(|other| ![A, named].contains(other)) {
+            // The one that is named has the most.
+            world.members[other].store.blocks.truncate(BLOCKS - 8);
+        }
+        world.run(secs(2));
+        world.members[A].wanted = 16;
+        world.run(secs(60));
+        assert_eq!(owed(&world), 16, "seed {seed}");
+        assert!(!lenders_of(&world, A).contains(&named));
+        assert!(followed(&world, A) > 0, "seed {seed}");
+    }
 }
 
 /// V3: Recovery. V4: Invalidate: what a node had of an earlier run is void at once.
