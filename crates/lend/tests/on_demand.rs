@@ -305,7 +305,7 @@ fn a_lower_term_than_the_highest_seen_is_ignored() {
     assert_eq!(m.called, ["a"]);
 }
 
-/// The leader told of its next term before the store did. Then the store says that nobody leads.
+/// The leader told of its next term before the store did. Then the store says that nobody leads. Terms are the store's.
 #[test]
 fn that_nobody_leads_counts_though_the_leader_told_of_a_later_term() {
     let mut m = Told::new(LeaderNaming::Elected, &["a", "l"]);
@@ -321,9 +321,49 @@ fn that_nobody_leads_counts_though_the_leader_told_of_a_later_term() {
         term: Term(5),
     });
     let following = || m.node.status().following.expect("on demand");
-    assert_eq!((following().leader, following().term), (None, Term(8)));
+    assert_eq!((following().leader, following().term), (None, Term(5)));
     m.hear(leader, advice(9, "a", 3));
     assert_eq!(m.ignored(), 1, "it leads no more");
+}
+
+/// A leader that lies about its term binds those that follow it while it is named, and its successors never.
+#[test]
+fn the_highest_of_all_terms_is_forgotten_with_the_leader_that_told_it() {
+    let elect = |m: &mut Told, leader: &str, term| {
+        let leader = Some(name(leader));
+        let term = Term(term);
+        m.tell(LendingInput::Leader { leader, term });
+        m.pass(Duration::from_millis(200));
+    };
+    let poisoned = || {
+        let mut m = Told::new(LeaderNaming::Elected, &["a", "k", "l"]);
+        elect(&mut m, "l", 5);
+        let leader = m.up("l");
+        m.hear(leader, advice(u64::MAX, "a", 1));
+        m.hear(leader, advice(5, "a", 1));
+        assert_eq!(m.ignored(), 1, "it takes its own terms back");
+        (m, leader)
+    };
+    let (mut m, before) = poisoned();
+    elect(&mut m, "k", 6);
+    let leader = m.up("k");
+    m.want(10);
+    m.hear(leader, advice(6, "a", 3));
+    m.pass_with(secs(1), &[before, leader]);
+    assert_eq!((m.ignored(), &*m.called), (1, &["a".to_owned()][..]));
+
+    let (mut m, _) = poisoned();
+    elect(&mut m, "m", 6);
+    let term = m.node.ledger().map(|ledger| ledger.term());
+    assert_eq!(term, Some(Term(6)), "it leads itself");
+
+    // Advice that came late is of a lower term than that of the election, though this leader told none yet.
+    let (mut m, leader) = poisoned();
+    elect(&mut m, "l", 7);
+    m.hear(leader, advice(6, "a", 3));
+    assert_eq!(m.ignored(), 2);
+    m.hear(leader, advice(7, "a", 3));
+    assert_eq!(m.ignored(), 2);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The node as one that follows a leader: what it reports, and whose advice counts.
 //!
-//! Advice counts only if it comes from the leader that the settings or the election name, and if its term is not below
-//! the highest that was seen. It leads to a request. The lender decides.
+//! Advice counts only if it comes from the leader that the settings or the election name. Its term must not be below that
+//! of the election, or below the highest that this leader told. It leads to a request. The lender decides.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl LendingNode {
         let is_own = part.leader.name.as_ref() == Some(&self.settings.node);
         let term = match part.settings.leader {
             LeaderNaming::Fixed(_) => FIXED_TERM,
-            LeaderNaming::Nobody | LeaderNaming::Elected => part.leader.term,
+            LeaderNaming::Nobody | LeaderNaming::Elected => part.leader.elected,
         };
         let leads_already = part.ledger.as_ref().map(|ledger| ledger.term()) == Some(term);
         let peer = part.leader.name.as_ref().and_then(|name| {
@@ -66,22 +66,24 @@ impl LendingNode {
         }
     }
 
-    /// An election has an outcome. That nobody leads counts in any term: the store may not have told of the last one.
+    /// An election has an outcome. That nobody leads counts in any term. What the last leader told of terms does not bind
+    /// the next one: it may have lied.
     pub(super) fn leader_named(&mut self, now: Duration, leader: Option<NodeName>, term: Term) {
         let Some(part) = &mut self.on_demand else {
             return;
         };
-        let is_outdated = leader.is_some() && term < part.leader.term;
+        let is_outdated = leader.is_some() && term < part.leader.elected;
         if part.settings.leader != LeaderNaming::Elected || is_outdated {
             part.ignored += 1;
             return;
         }
-        if part.leader.name != leader || part.leader.term != term {
+        if part.leader.name != leader || part.leader.elected != term {
             part.leader.heard_at = now;
+            part.leader.told = Term::default();
             part.view.clear();
         }
         part.leader.name = leader;
-        part.leader.term = part.leader.term.max(term);
+        part.leader.elected = part.leader.elected.max(term);
         self.find_leader(now);
         let peer = self.on_demand.as_ref().and_then(|part| part.leader.peer);
         if let Some(peer) = peer.filter(|peer| self.links[peer.slot()].is_up()) {
@@ -92,7 +94,8 @@ impl LendingNode {
     /// Terms may begin again with lower numbers.
     pub(super) fn forget_terms(&mut self, now: Duration) {
         if let Some(part) = &mut self.on_demand {
-            part.leader.term = Term::default();
+            part.leader.elected = Term::default();
+            part.leader.told = Term::default();
             part.leader.heard_at = now;
             part.view.clear();
         }
@@ -108,7 +111,7 @@ impl LendingNode {
         }
         let is_other_run = part.leader.incarnation.replace(incarnation) != Some(incarnation);
         if is_other_run && matches!(part.settings.leader, LeaderNaming::Fixed(_)) {
-            part.leader.term = Term::default();
+            part.leader.told = Term::default();
         }
         part.view.clear();
         self.report_to_leader(now, peer);
@@ -159,9 +162,9 @@ impl LendingNode {
             self.links[peer.slot()].counters.lines_unknown += 1;
             return false;
         };
-        let counts = part.leader.peer == Some(peer) && term >= part.leader.term;
+        let counts = part.leader.peer == Some(peer) && term >= part.leader.term();
         if counts {
-            part.leader.term = term;
+            part.leader.told = term;
             part.leader.heard_at = now;
         } else {
             part.ignored += 1;

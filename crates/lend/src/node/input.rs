@@ -94,8 +94,8 @@ pub enum LendingInput {
     },
     /// The members changed. Leases with members that are no more end by themselves.
     Members(MembersChange),
-    /// An election has an outcome, if [`super::LeaderNaming::Elected`]. A leader of a lower term than
-    /// the highest that was seen is ignored.
+    /// An election has an outcome, if [`super::LeaderNaming::Elected`]. A leader of a lower term than that of an outcome
+    /// before is ignored.
     Leader {
         /// Who leads. `None` if nobody does, or if it is not known.
         leader: Option<NodeName>,

@@ -233,7 +233,7 @@ impl LendingNode {
         let follows = part.ledger.is_none() && part.leader.name.is_some();
         Some(FollowingStatus {
             leader: part.leader.name.clone(),
-            term: part.leader.term,
+            term: part.leader.term(),
             silent_for: follows.then_some(silence),
             absent: part.view.absent(),
             drawn: part.search.draws_made,

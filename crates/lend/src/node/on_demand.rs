@@ -18,12 +18,21 @@ pub(super) struct FollowedLeader {
     pub(super) name: Option<NodeName>,
     /// Its number, unless it is this node, or no member.
     pub(super) peer: Option<PeerId>,
-    /// The highest term that was seen.
-    pub(super) term: Term,
+    /// The highest term of an election whose outcome this node was told.
+    pub(super) elected: Term,
+    /// The highest term that this leader told. It may know of its election before this node does.
+    pub(super) told: Term,
     /// Its run at the last session.
     pub(super) incarnation: Option<Incarnation>,
     /// When it said something that only a leader says, or was named.
     pub(super) heard_at: Duration,
+}
+
+impl FollowedLeader {
+    /// The term below which nothing that it says counts.
+    pub(super) fn term(&self) -> Term {
+        self.elected.max(self.told)
+    }
 }
 
 /// A lender that is to be asked.
@@ -111,7 +120,8 @@ impl OnDemand {
             leader: FollowedLeader {
                 name,
                 peer: None,
-                term: Term::default(),
+                elected: Term::default(),
+                told: Term::default(),
                 incarnation: None,
                 heard_at: now,
             },

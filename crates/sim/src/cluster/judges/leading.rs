@@ -35,7 +35,7 @@ pub(in crate::cluster) struct ObeyedLeader {
     pub(in crate::cluster) term: Term,
     /// Who leads, by what the node was told.
     pub(in crate::cluster) leader: Option<NodeNumber>,
-    /// The highest term that it was told, or that its leader named.
+    /// The highest term that it was told, or that this leader named.
     pub(in crate::cluster) highest: Term,
 }
 

@@ -41,6 +41,9 @@ pub(super) enum LeaderIntent {
 pub(super) struct LeaderWatch {
     order: TermOrder,
     leader: Option<NodeNumber>,
+    /// The highest term that the node was told.
+    elected: Term,
+    /// The highest term that this leader named, if it is above that.
     highest: Term,
     /// When the leader said something that only a leader says, or was named.
     heard_at: Duration,
@@ -59,6 +62,7 @@ impl LeaderWatch {
         LeaderWatch {
             order,
             leader,
+            elected: Term::default(),
             highest: Term::default(),
             heard_at: Duration::ZERO,
             asked_at: Duration::ZERO,
@@ -78,7 +82,8 @@ impl LeaderWatch {
     pub(super) fn told(&mut self, now: Duration, leader: Option<NodeNumber>, term: Term) {
         self.leader = leader;
         self.heard_at = now;
-        self.highest = self.highest.max(term);
+        self.elected = self.elected.max(term);
+        self.highest = self.elected;
     }
 
     /// A node said what only a leader says.
@@ -167,6 +172,8 @@ mod tests {
         assert_eq!((watch.heard_at, watch.highest), (at(4), Term(9)));
         assert!(watch.obeyed(node(4), Term(8)).is_some());
         assert!(watch.obeyed(node(4), Term(9)).is_none());
+        watch.told(at(5), Some(node(3)), Term(8));
+        assert_eq!(watch.highest, Term(8), "what the last leader named is forgotten");
         let mut named = LeaderWatch::new(Some(node(4)), TermOrder::OfOneRun);
         named.heard(at(4), node(4), Term(9));
         assert!(named.obeyed(node(4), Term(1)).is_none());
