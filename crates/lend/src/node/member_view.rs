@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::settings::MEMBERS_MAX;
 use crate::control::MembersUpdate;
 use crate::ids::NodeName;
 
@@ -23,7 +24,8 @@ struct OpenUpdate {
     parts_left: u32,
 }
 
-/// The leader's list, as far as it was told.
+/// The leader's list, as far as it was told. Names that this node does not know are on it, too: its leader may have heard
+/// of them first. They are [`MEMBERS_MAX`] at most.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemberView {
     absent: BTreeSet<NodeName>,
@@ -52,7 +54,8 @@ impl MemberView {
         (self.revision > 0).then_some(self.absent.len())
     }
 
-    /// Takes a part of an update in. After one that does not fit, the list is not known until a whole one comes.
+    /// Takes a part of an update in. After one that does not fit, or that makes the list longer than any honest one, the
+    /// list is not known until a whole one comes.
     pub(super) fn update(&mut self, update: &MembersUpdate) {
         let fits = match self.open {
             Some(open) => {
@@ -70,6 +73,9 @@ impl MemberView {
             self.absent.remove(name);
         }
         self.absent.extend(update.absent.iter().cloned());
+        if self.absent.len() > MEMBERS_MAX {
+            return self.clear();
+        }
         let OpenUpdate { to, parts_left } = OpenUpdate {
             to: update.to,
             parts_left: update.parts_left,
@@ -84,7 +90,7 @@ impl MemberView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::MemberNames;
+    use crate::control::{MEMBER_NAMES_MAX, MemberNames};
     use crate::ids::Term;
 
     fn name(text: &str) -> NodeName {
@@ -141,5 +147,26 @@ mod tests {
         view.update(&update((0, 5), ("a", ""), 2));
         view.update(&update((0, 5), ("b", ""), 0));
         assert_eq!(view.absent(), None);
+    }
+    #[test]
+    fn a_leader_that_names_ever_more_nodes_makes_no_longer_list() {
+        let mut view = MemberView::default();
+        let mut longest = 0;
+        for revision in 1..200 {
+            let names: BTreeSet<NodeName> = (0..MEMBER_NAMES_MAX)
+                .map(|n| name(&format!("r{revision}-{n}")))
+                .collect();
+            view.update(&MembersUpdate {
+                term: Term(1),
+                from: if view.absent().is_some() { revision } else { 0 },
+                to: revision + 1,
+                absent: MemberNames::try_from(names).expect("as many as there may be"),
+                back: MemberNames::default(),
+                parts_left: 0,
+            });
+            longest = longest.max(view.absent.len());
+        }
+        assert!(longest <= MEMBERS_MAX, "{longest} names");
+        assert!(longest > MEMBERS_MAX - MEMBER_NAMES_MAX);
     }
 }
