@@ -10,11 +10,12 @@ use sublet_lend::control::{
 use sublet_lend::ids::{
     ConnectionId, Incarnation, LeaseId, NodeName, PeerId, SessionId, SessionNonce, Term,
 };
+use sublet_lend::index_set::{IndexRange, IndexRanges};
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
     IDLE_AFTER, LEADER_SILENT_AFTER, LeaderNaming, LendTo, LendingAction, LendingInput,
-    LendingNode, LinkState, MemberSettings, MembersChange, NodeSettings, OnDemandSettings,
-    PEERS_MAX, Presence, Topology,
+    LendingNode, LendingPhase, LinkState, MemberSettings, MembersChange, NodeSettings, OnDemandSettings,
+    PEERS_MAX, Presence, ReturnReason, Topology,
 };
 use sublet_policy::placement::{AdviceReason, PlacementChoice};
 
@@ -72,6 +73,8 @@ struct Told {
     closed: Vec<ConnectionId>,
     asked: Vec<(ConnectionId, u32)>,
     pinged: Vec<ConnectionId>,
+    /// How many blocks the store was to give back, request by request.
+    returns: Vec<u32>,
     connections: u64,
 }
 
@@ -91,6 +94,7 @@ impl Told {
             closed: Vec::new(),
             asked: Vec::new(),
             pinged: Vec::new(),
+            returns: Vec::new(),
             connections: 0,
         }
     }
@@ -116,6 +120,7 @@ impl Told {
                     connection,
                     message: ControlMessage::Ping(_),
                 } => self.pinged.push(connection),
+                LendingAction::ChooseReturns { blocks, .. } => self.returns.push(blocks),
                 _ => {}
             }
         }
@@ -206,13 +211,28 @@ impl Told {
     }
 
     fn grant(&mut self, connection: ConnectionId, blocks: u32) {
+        self.grant_from(connection, 0, blocks);
+    }
+
+    fn grant_from(&mut self, connection: ConnectionId, first: u32, blocks: u32) {
         let grant = Grant {
             lease: LeaseId(u32::from(blocks > 0)),
-            first: 0,
+            first,
             count: BlockCount::saturating(blocks),
             limit: None,
         };
         self.hear(connection, ControlMessage::Grant(grant));
+    }
+
+    /// The store gives borrowed blocks back.
+    fn give_back(&mut self, text: &str, first: u32, blocks: u32) {
+        let range = IndexRange::new(first, blocks).expect("some indices");
+        self.tell(LendingInput::BlocksReturned {
+            peer: self.peer(text),
+            lease: LeaseId(1),
+            ranges: IndexRanges::try_from(vec![range]).expect("one range"),
+            reason: ReturnReason::Leaving,
+        });
     }
 
     fn want(&mut self, blocks: u32) {
@@ -381,6 +401,34 @@ fn another_run_of_a_named_leader_begins_with_its_own_terms() {
     m.greet(leader, "l", 8);
     m.hear(leader, advice(1, "a", 3));
     assert_eq!(m.ignored(), 1);
+}
+
+/// What is granted to a node that has begun to leave goes back at once. It does not stay for the whole notice.
+#[test]
+fn a_grant_that_comes_while_a_node_leaves_goes_back() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "l"]);
+    m.pass(secs(1));
+    let leader = m.up("l");
+    m.want(7);
+    m.hear(leader, advice(1, "a", 7));
+    m.pass_with(secs(1), &[leader]);
+    let lender = m.up("a");
+    m.grant(lender, 7);
+    m.want(10);
+    m.hear(leader, advice(1, "a", 3));
+    m.pass_with(secs(1), &[leader, lender]);
+    assert_eq!(m.asked, [(lender, 7), (lender, 3)]);
+    m.tell(LendingInput::Leave { within: secs(60) });
+    assert_eq!(m.returns, [7]);
+    m.grant_from(lender, 7, 3);
+    assert_eq!(m.returns[1..], [10]);
+    m.give_back("a", 0, 7);
+    m.pass_with(secs(1), &[leader, lender]);
+    let leaves = |m: &Told| matches!(m.node.status().phase, LendingPhase::Leaving { .. });
+    assert!(leaves(&m), "it still has what came late");
+    m.give_back("a", 7, 3);
+    m.pass_with(secs(1), &[leader, lender]);
+    assert_eq!(m.node.status().phase, LendingPhase::Left);
 }
 
 #[test]

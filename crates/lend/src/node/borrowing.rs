@@ -87,6 +87,10 @@ impl LendingNode {
                 limit,
             },
         );
+        // It was asked for before this node began to go.
+        if self.phase.goes() {
+            self.return_all(now, peer);
+        }
     }
 
     fn borrow_refused(&mut self, peer: PeerId, grant: &Grant) {

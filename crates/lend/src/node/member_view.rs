@@ -54,8 +54,8 @@ impl MemberView {
         (self.revision > 0).then_some(self.absent.len())
     }
 
-    /// Takes a part of an update in. After one that does not fit, or that makes the list longer than any honest one, the
-    /// list is not known until a whole one comes.
+    /// Takes a part of an update in. After one that does not fit, or that names more than a cluster has members, the list
+    /// is not known until a whole one comes.
     pub(super) fn update(&mut self, update: &MembersUpdate) {
         let fits = match self.open {
             Some(open) => {
