@@ -13,9 +13,9 @@ use sublet_lend::ids::{
 use sublet_lend::index_set::{IndexRange, IndexRanges};
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
-    IDLE_AFTER, LEADER_SILENT_AFTER, LeaderNaming, LendTo, LendingAction, LendingInput,
+    IDLE_AFTER, LEADER_SILENT_AFTER, LEADS_UNHEARD_MAX, LeaderNaming, LendTo, LendingAction, LendingInput,
     LendingNode, LendingPhase, LinkState, MemberSettings, MembersChange, NodeSettings, OnDemandSettings,
-    PEERS_MAX, Presence, ReturnReason, Topology,
+    PEERS_MAX, Presence, ReturnReason, STANDS_DOWN_FOR, Topology,
 };
 use sublet_policy::placement::{AdviceReason, PlacementChoice};
 
@@ -384,6 +384,52 @@ fn the_highest_of_all_terms_is_forgotten_with_the_leader_that_told_it() {
     assert_eq!(m.ignored(), 2);
     m.hear(leader, advice(7, "a", 3));
     assert_eq!(m.ignored(), 2);
+}
+
+/// A node that others cannot reach wins elections all the same. It lets them lead, and does not count sleep.
+#[test]
+fn an_elected_leader_to_whom_nobody_reports_stands_down_for_a_minute() {
+    let elected = |members: &[&str]| {
+        let mut m = Told::new(LeaderNaming::Elected, members);
+        let leader = Some(name("m"));
+        let term = Term(5);
+        m.tell(LendingInput::Leader { leader, term });
+        m
+    };
+    let report = || ControlMessage::ClusterReport(Box::default());
+    let mut m = elected(&["a", "b"]);
+    m.pass(LEADS_UNHEARD_MAX - secs(1));
+    assert!(m.node.may_lead());
+    let member = m.accepted("a");
+    m.greet(member, "a", 7);
+    m.hear(member, report());
+    m.pass_with(LEADS_UNHEARD_MAX - secs(1), &[member]);
+    assert!(m.node.may_lead(), "it was reported to");
+    m.pass_with(secs(2), &[member]);
+    assert!(!m.node.may_lead(), "a connection is no report");
+    let nobody = LendingInput::Leader {
+        leader: None,
+        term: Term(5),
+    };
+    m.tell(nobody);
+    m.pass(STANDS_DOWN_FOR - secs(2));
+    assert!(!m.node.may_lead());
+    m.pass(secs(3));
+    assert!(m.node.may_lead());
+
+    let mut m = elected(&["a", "b"]);
+    m.pass(secs(1));
+    m.now += LEADS_UNHEARD_MAX * 2;
+    m.pass(secs(1));
+    assert!(m.node.may_lead(), "it slept");
+
+    let mut m = elected(&[]);
+    m.pass(LEADS_UNHEARD_MAX * 2);
+    assert!(m.node.may_lead(), "nobody is there to report");
+
+    let mut m = Told::new(LeaderNaming::Fixed(name("m")), &["a", "b"]);
+    m.pass(LEADS_UNHEARD_MAX * 2);
+    assert!(m.node.may_lead(), "nobody else can");
 }
 
 #[test]

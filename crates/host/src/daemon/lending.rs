@@ -208,7 +208,8 @@ pub(crate) fn record_peer_files(lending: &Lending, events: &Events) {
     }
 }
 
-/// A chore that tells the owner in time that certificates of the peers end, and follows the host out of its cluster.
+/// A chore that tells the owner in time that certificates of the peers end, and follows the node: out of its cluster, and
+/// out of elections while nobody reaches it.
 pub(crate) fn lending_chore(
     lending: Option<Arc<Lending>>,
     events: &Events,
@@ -218,6 +219,7 @@ pub(crate) fn lending_chore(
         if let Some(lending) = &lending {
             reminder.remind(unix_secs(), &lending.certificate_ends());
             lending.follow_leave();
+            lending.follow_node();
         }
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Cluster {
     parts: ClusterParts,
     known: KnownCluster,
     membership: Mutex<Option<EtcdMembership>>,
+    /// Whether the node may lead, as it said last.
+    candidacy: Mutex<Candidacy>,
 }
 
 impl Cluster {
@@ -53,6 +55,7 @@ impl Cluster {
             parts,
             known,
             membership: Mutex::new(None),
+            candidacy: Mutex::new(Candidacy::Candidate),
         }
     }
 
@@ -81,7 +84,7 @@ impl Cluster {
             return Ok(());
         }
         let candidacy = match parts.peers.listen {
-            Some(_) => Candidacy::Candidate,
+            Some(_) => *self.candidacy.lock(),
             None => Candidacy::Follower,
         };
         let (control, observer) = (parts.control.clone(), Arc::clone(&parts.observer));
@@ -128,6 +131,19 @@ impl Cluster {
     pub(super) fn resign(&self) {
         if let Some(membership) = &*self.membership.lock() {
             membership.resign();
+        }
+    }
+
+    /// Keeps this host out of elections while others do not reach it as their leader.
+    pub(super) fn follow_node(&self, candidacy: Candidacy) {
+        let before = std::mem::replace(&mut *self.candidacy.lock(), candidacy);
+        if let Some(membership) = &*self.membership.lock()
+            && before != candidacy
+        {
+            match candidacy {
+                Candidacy::Candidate => membership.stand(),
+                Candidacy::Follower => membership.resign(),
+            }
         }
     }
 

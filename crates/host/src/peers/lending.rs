@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use sublet_etcd::member::Candidacy;
 use sublet_frontends::backend::Backend;
 use sublet_frontends::listeners::{Endpoint, ListenError, Listener, Transport, bind_one};
 use sublet_lend::control::Addresses;
@@ -327,6 +328,16 @@ impl Lending {
         let has_parted = self.has_parted.lock().try_recv().is_ok();
         if has_parted && self.is_told_to_leave.load(Ordering::Relaxed) {
             self.cluster.unregister(Duration::ZERO);
+        }
+    }
+
+    /// Lets others lead while they do not reach this host as their leader.
+    pub fn follow_node(&self) {
+        if self.is_present() {
+            self.cluster.follow_node(match self.tables().may_lead() {
+                true => Candidacy::Candidate,
+                false => Candidacy::Follower,
+            });
         }
     }
 

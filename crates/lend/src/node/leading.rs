@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::link::Membership;
+use super::link::{Membership, PeerLink};
 use super::machine::LendingNode;
+use super::settings::LeaderNaming;
 use crate::control::{ClusterReport, ControlMessage};
 use crate::ids::{NodeName, PeerId, Term};
 use crate::leader::{Ledger, LedgerAction, LedgerSettings};
@@ -13,6 +14,12 @@ const SENDS_EACH_TICK: usize = 4096;
 
 /// How often this node reports to its own ledger.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// An elected leader to which no other member reports for so long lets others lead.
+pub const LEADS_UNHEARD_MAX: Duration = Duration::from_secs(15);
+
+/// For so long it does.
+pub const STANDS_DOWN_FOR: Duration = Duration::from_secs(60);
 
 impl LendingNode {
     /// Begins to lead, and knows nothing yet.
@@ -36,6 +43,33 @@ impl LendingNode {
         connected.for_each(|link| ledger.connected(&link.name));
         part.ledger = Some(ledger);
         part.reported_at = None;
+        part.unheard_for = Duration::ZERO;
+    }
+
+    /// Returns whether this node may lead. It may not for a while after it led and no member reported to it: the others
+    /// may not be able to reach it, and know nothing of that in an election. The host keeps it out of elections meanwhile.
+    pub fn may_lead(&self) -> bool {
+        let part = self.on_demand.as_ref();
+        part.is_none_or(|part| self.ticked_at >= part.stands_down_until)
+    }
+
+    /// Lets others lead if nobody reports to this node, though there are others.
+    pub(super) fn tick_unheard(&mut self, now: Duration, passed: Duration) {
+        let is_member = |link: &PeerLink| link.membership == Membership::Member;
+        let has_others = self.links.iter().any(is_member);
+        let Some(part) = &mut self.on_demand else {
+            return;
+        };
+        let is_elected = part.settings.leader == LeaderNaming::Elected;
+        if part.ledger.is_none() || !is_elected || !has_others {
+            part.unheard_for = Duration::ZERO;
+            return;
+        }
+        part.unheard_for += passed;
+        if part.unheard_for >= LEADS_UNHEARD_MAX {
+            part.unheard_for = Duration::ZERO;
+            part.stands_down_until = now + STANDS_DOWN_FOR;
+        }
     }
 
     /// The ledger, while this node leads.
@@ -61,6 +95,9 @@ impl LendingNode {
         let is_member = self.links[peer.slot()].membership == Membership::Member;
         if is_member && self.ledger().is_some() {
             self.note_in_ledger(peer, |ledger, name| ledger.report(now, name, report));
+            if let Some(part) = &mut self.on_demand {
+                part.unheard_for = Duration::ZERO;
+            }
         } else if let Some(part) = &mut self.on_demand {
             part.ignored += 1;
         } else {

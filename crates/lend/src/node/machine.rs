@@ -282,6 +282,7 @@ impl LendingNode {
         self.tick_notices(now);
         self.tick_phase(now);
         self.tick_ledger(now);
+        self.tick_unheard(now, passed);
         self.tick_search(now);
         self.let_rest();
     }

@@ -102,6 +102,10 @@ pub(super) struct OnDemand {
     pub(super) ledger: Option<Ledger>,
     /// When this node last reported to its own ledger.
     pub(super) reported_at: Option<Duration>,
+    /// For how long it leads and no other member has reported to it, as far as it was awake.
+    pub(super) unheard_for: Duration,
+    /// Until when it lets others lead.
+    pub(super) stands_down_until: Duration,
     /// Messages that only a leader sends, of others or of an earlier term.
     pub(super) ignored: u64,
     /// Advice that was followed.
@@ -131,6 +135,8 @@ impl OnDemand {
             told: ViewAnswers::default(),
             ledger: None,
             reported_at: None,
+            unheard_for: Duration::ZERO,
+            stands_down_until: Duration::ZERO,
             ignored: 0,
             followed: 0,
         }

@@ -83,6 +83,11 @@ impl PeerTables {
         self.node.read().ledger().map(read)
     }
 
+    /// Returns whether this node may lead, if it is elected.
+    pub fn may_lead(&self) -> bool {
+        self.node.read().may_lead()
+    }
+
     /// The leader's last answer about the cluster.
     pub fn told_view(&self) -> Option<ToldView> {
         self.node.read().told_view().cloned()

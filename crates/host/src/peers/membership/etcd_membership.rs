@@ -148,6 +148,11 @@ impl EtcdMembership {
         self.command(MemberCommand::SetCandidacy(Candidacy::Follower));
     }
 
+    /// Lets this host lead again.
+    pub fn stand(&self) {
+        self.command(MemberCommand::SetCandidacy(Candidacy::Candidate));
+    }
+
     /// Leaves the cluster, and waits so long until that is done. If etcd does not answer, the others forget this host some
     /// seconds later.
     pub fn leave(self, within: Duration) {
