@@ -48,7 +48,8 @@ impl<T, const MAX: usize> From<ListUpTo<T, MAX>> for Vec<T> {
     }
 }
 
-/// A text of [`VIEW_TEXT_BYTES_MAX`] bytes at most.
+/// A text of [`VIEW_TEXT_BYTES_MAX`] bytes at most, in printable ASCII. What else a peer sends is a question mark: people
+/// see it on terminals, which obey some characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ShortText(String);
@@ -69,7 +70,12 @@ impl TryFrom<String> for ShortText {
     type Error = CountError;
 
     fn try_from(text: String) -> Result<ShortText, CountError> {
-        within("bytes", text.len() as u64, VIEW_TEXT_BYTES_MAX as u64).map(|()| ShortText(text))
+        within("bytes", text.len() as u64, VIEW_TEXT_BYTES_MAX as u64)?;
+        let printable = text.chars().map(|sign| match sign {
+            ' '..='~' => sign,
+            _ => '?',
+        });
+        Ok(ShortText(printable.collect()))
     }
 }
 
@@ -182,4 +188,18 @@ pub struct ViewPart {
     /// The placement policy and its knobs.
     #[serde(default)]
     pub placement: ShortText,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_a_peer_moves_no_cursor() {
+        let told = r#""spread\u001b[2J\u009b1m\u202e\n, share=4""#;
+        let text: ShortText = serde_json::from_str(told).expect("a short text");
+        assert_eq!(text.as_str(), "spread?[2J?1m??, share=4");
+        let long = "a".repeat(VIEW_TEXT_BYTES_MAX + 1);
+        assert_eq!(ShortText::or_nothing(long), ShortText::default());
+    }
 }
