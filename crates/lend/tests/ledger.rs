@@ -234,18 +234,21 @@ fn pages_of_nodes_are_the_whole_list_by_name() {
         placement: PlacementChoice::default(),
         seed: 1,
     };
-    let names = (0..100).rev().map(|n| name(&format!("n{n}")));
-    let ledger = Ledger::new(Duration::ZERO, settings, names);
+    let mut names: Vec<NodeName> = (0..100).map(|n| name(&format!("n{n}"))).collect();
+    let ledger = Ledger::new(Duration::ZERO, settings, names.clone());
+    names.sort_unstable();
     let whole = ledger.status(Duration::ZERO).nodes;
-    let mut paged = Vec::new();
-    loop {
-        let after = paged.last().map(|node: &ClusterNodeStatus| &node.name);
-        let page = ledger.nodes_after(Duration::ZERO, after, 33);
-        if page.is_empty() {
-            break;
-        }
-        assert!(page.len() <= 33);
+    let shown = whole.iter().map(|node| node.name.clone());
+    assert_eq!(shown.collect::<Vec<_>>(), names);
+    let mut paged: Vec<ClusterNodeStatus> = Vec::new();
+    while paged.len() < whole.len() {
+        let after = paged.last().map(|node| node.name.clone());
+        let page = ledger.nodes_after(Duration::ZERO, after.as_ref());
+        let page: Vec<ClusterNodeStatus> = page.take(33).collect();
+        assert!(!page.is_empty(), "nothing after {after:?}");
         paged.extend(page);
     }
     assert_eq!(paged, whole);
+    let last = names.last();
+    assert_eq!(ledger.nodes_after(Duration::ZERO, last).count(), 0);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use sublet_lend::control::{
     Addresses, BlockCount, Borrow, BorrowAdvice, ControlHello, ControlMessage, Grant, HeldCounts,
-    LendReport, MembersUpdate, Ping, VERSION_RANGE,
+    LendReport, ListUpTo, MembersUpdate, Ping, VERSION_RANGE, VIEW_NODES_MAX, ViewNode, ViewPart,
+    ViewQuery,
 };
 use sublet_lend::ids::{
     ConnectionId, Incarnation, LeaseId, NodeName, PeerId, SessionId, SessionNonce, Term,
@@ -13,9 +14,9 @@ use sublet_lend::ids::{
 use sublet_lend::index_set::{IndexRange, IndexRanges};
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
-    IDLE_AFTER, LEADER_SILENT_AFTER, LEADS_UNHEARD_MAX, LeaderNaming, LendTo, LendingAction, LendingInput,
-    LendingNode, LendingPhase, LinkState, MemberSettings, MembersChange, NodeSettings, OnDemandSettings,
-    PEERS_MAX, Presence, ReturnReason, STANDS_DOWN_FOR, Topology,
+    IDLE_AFTER, LEADER_SILENT_AFTER, LEADS_UNHEARD_MAX, LeaderNaming, LendTo, LendingAction,
+    LendingInput, LendingNode, LendingPhase, LinkState, MEMBERS_MAX, MemberSettings, MembersChange,
+    NodeSettings, OnDemandSettings, PEERS_MAX, Presence, ReturnReason, STANDS_DOWN_FOR, Topology,
 };
 use sublet_policy::placement::{AdviceReason, PlacementChoice};
 
@@ -75,6 +76,10 @@ struct Told {
     pinged: Vec<ConnectionId>,
     /// How many blocks the store was to give back, request by request.
     returns: Vec<u32>,
+    /// What it asked its leader about the cluster.
+    questions: Vec<ViewQuery>,
+    /// The parts that it answered such questions with.
+    answers: Vec<ViewPart>,
     connections: u64,
 }
 
@@ -95,6 +100,8 @@ impl Told {
             asked: Vec::new(),
             pinged: Vec::new(),
             returns: Vec::new(),
+            questions: Vec::new(),
+            answers: Vec::new(),
             connections: 0,
         }
     }
@@ -120,6 +127,14 @@ impl Told {
                     connection,
                     message: ControlMessage::Ping(_),
                 } => self.pinged.push(connection),
+                LendingAction::Send {
+                    message: ControlMessage::AskView(query),
+                    ..
+                } => self.questions.push(*query),
+                LendingAction::Send {
+                    message: ControlMessage::View(part),
+                    ..
+                } => self.answers.push(*part),
                 LendingAction::ChooseReturns { blocks, .. } => self.returns.push(blocks),
                 _ => {}
             }
@@ -541,6 +556,81 @@ fn a_named_leader_has_a_quarter_of_a_minute_and_impossible_advice_has_not() {
     m.hear(leader, advice(1, "a", 10));
     m.pass_with(secs(2), &[leader, lender]);
     assert!(m.called.contains(&"b".to_owned()), "{:?}", m.called);
+}
+
+/// A part of a leader's answer, with nodes of these names.
+fn view_part(query: &ViewQuery, names: &[&str], more: bool) -> ControlMessage {
+    let node = |text: &&str| -> ViewNode {
+        let figures = r#""total":1,"free":1,"lendable":1,"wanted":0,"lent":0,"borrowed":0"#;
+        let line = format!(r#"{{"name":"{text}","state":"active","for_millis":0,{figures}}}"#);
+        serde_json::from_str(&line).expect("a node")
+    };
+    ControlMessage::View(Box::new(ViewPart {
+        tag: query.tag,
+        nodes: ListUpTo::first(names.iter().map(node)),
+        more,
+        ..ViewPart::default()
+    }))
+}
+
+#[test]
+fn a_late_answer_to_a_question_before_is_no_part_of_the_next_answer() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["l"]);
+    m.pass(secs(1));
+    let leader = m.up("l");
+    m.tell(LendingInput::AskView);
+    m.hear(
+        leader,
+        view_part(&m.questions[0].clone(), &["a", "b"], true),
+    );
+    m.pass_with(secs(3), &[leader]);
+    m.tell(LendingInput::AskView);
+    let [first, _, second] = &m.questions.clone()[..] else {
+        panic!("{:?}", m.questions);
+    };
+    assert_ne!(first.tag, second.tag);
+    m.hear(leader, view_part(first, &["c"], false));
+    assert_eq!((m.node.told_view(), m.ignored()), (None, 1));
+    m.hear(leader, view_part(second, &["a", "b"], true));
+    m.hear(leader, view_part(second, &["c"], false));
+    let view = m.node.told_view().expect("it is whole");
+    let names: Vec<_> = view.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+}
+
+#[test]
+fn an_answer_that_never_ends_is_asked_for_no_further() {
+    for stuck in [&["b"][..], &["a"], &[]] {
+        let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["l"]);
+        m.pass(secs(1));
+        let leader = m.up("l");
+        m.tell(LendingInput::AskView);
+        for names in [&["a", "b"][..], stuck, stuck, stuck] {
+            let query = m.questions.last().expect("a question").clone();
+            m.hear(leader, view_part(&query, names, true));
+        }
+        assert_eq!(m.questions.len(), 2, "{stuck:?}");
+        assert_eq!(m.ignored(), 3);
+    }
+}
+
+/// One member that asks and asks costs the leader a bounded part of a second.
+#[test]
+fn a_leader_answers_as_many_questions_in_a_second_as_a_whole_view_takes() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("m")), &["a"]);
+    m.pass(secs(1));
+    let member = m.accepted("a");
+    m.greet(member, "a", 7);
+    m.pass_with(secs(2), &[member]);
+    for second in 1..=2 {
+        for _ in 0..1500 {
+            m.hear(member, ControlMessage::AskView(Box::default()));
+        }
+        let most = second * (MEMBERS_MAX / VIEW_NODES_MAX + 1);
+        assert_eq!(m.answers.len(), most);
+        m.pass_with(Duration::from_millis(1100), &[member]);
+    }
+    assert!(m.closed.is_empty());
 }
 
 /// A leader whose election store is gone leads no more, and answers pings all the same.

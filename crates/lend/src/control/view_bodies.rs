@@ -85,9 +85,16 @@ impl From<ShortText> for String {
     }
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A node asks its leader how the cluster stands: for the first nodes by name, or for those after a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewQuery {
+    /// A number for the answer to repeat.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tag: u64,
     /// The last name that it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<NodeName>,
@@ -172,6 +179,9 @@ pub struct ViewAlarm {
 /// A part of how the cluster stands: some nodes by name. The last part has the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewPart {
+    /// The number of the question.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tag: u64,
     /// The leader's term.
     pub term: Term,
     /// Nodes after the name that was asked for.

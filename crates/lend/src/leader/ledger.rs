@@ -8,10 +8,10 @@ use sublet_policy::placement::{
     Advice, DrawStream, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
 };
 
-use super::cluster_status::{ClusterNodeState, ClusterNodeStatus, ClusterStatus, GivenAdvice};
+use super::cluster_status::{ClusterNodeState, GivenAdvice};
 use super::ledger_node::{LedgerNode, Pairs, blocks_of};
 use super::member_list::{MemberList, Participation, UpdateFor};
-use super::pair_books::{LendingPair, PairBooks, PairMismatch};
+use super::pair_books::{LendingPair, PairBooks};
 use crate::control::{BlockCount, BorrowAdvice, ClusterReport, MembersUpdate, PairCounts};
 use crate::ids::{NodeName, RackName, Term};
 
@@ -26,9 +26,6 @@ pub const AWAY_AFTER: Duration = Duration::from_secs(3);
 
 /// A node that is away for so long is gone.
 pub const GONE_AFTER: Duration = Duration::from_secs(600);
-
-/// A node that is gone is shown for so long.
-pub const GONE_SHOWN_FOR: Duration = Duration::from_secs(86_400);
 
 /// The most pieces of advice that are kept to be shown.
 pub const ADVICE_KEPT_MAX: usize = 64;
@@ -70,19 +67,21 @@ type NumbersByName<T, N> = HashMap<T, N, BuildHasherDefault<DefaultHasher>>;
 /// The ledger of a leader.
 #[derive(Debug)]
 pub struct Ledger {
-    settings: LedgerSettings,
-    began: Duration,
+    pub(super) settings: LedgerSettings,
+    pub(super) began: Duration,
     advised_at: Option<Duration>,
-    draws: DrawStream,
+    pub(super) draws: DrawStream,
     /// By number. A node keeps its number for the leader's term.
     nodes: Vec<LedgerNode>,
     numbers: NumbersByName<NodeName, NodeNumber>,
+    /// The same by name, for whoever looks at nodes in order.
+    pub(super) by_name: BTreeMap<NodeName, NodeNumber>,
     racks: NumbersByName<RackName, RackNumber>,
     /// Members that have not reported yet.
     expected: usize,
     members: MemberList,
-    books: PairBooks,
-    given: VecDeque<GivenAdvice>,
+    pub(super) books: PairBooks,
+    pub(super) given: VecDeque<GivenAdvice>,
     actions: VecDeque<LedgerAction>,
 }
 
@@ -99,6 +98,7 @@ impl Ledger {
             draws: DrawStream::new(settings.seed),
             nodes: Vec::new(),
             numbers: NumbersByName::default(),
+            by_name: BTreeMap::new(),
             racks: NumbersByName::default(),
             expected: 0,
             members: MemberList::new(settings.term),
@@ -134,6 +134,7 @@ impl Ledger {
             None => {
                 let number = NodeNumber(self.nodes.len() as u32);
                 self.numbers.insert(name.clone(), number);
+                self.by_name.insert(name.clone(), number);
                 self.nodes.push(LedgerNode::new(now, name));
                 self.expected += 1;
             }
@@ -169,7 +170,7 @@ impl Ledger {
         self.members.disconnected(name);
     }
 
-    fn node(&self, number: NodeNumber) -> &LedgerNode {
+    pub(super) fn node(&self, number: NodeNumber) -> &LedgerNode {
         &self.nodes[number.0 as usize]
     }
 
@@ -354,7 +355,7 @@ impl Ledger {
         }
     }
 
-    fn placed(&self, draw: u64) -> Vec<Advice> {
+    pub(super) fn placed(&self, draw: u64) -> Vec<Advice> {
         let active = self
             .nodes
             .iter()
@@ -366,7 +367,7 @@ impl Ledger {
         advise(&reports, &self.settings.placement, draw)
     }
 
-    fn named(&self, at: Duration, advice: &Advice) -> GivenAdvice {
+    pub(super) fn named(&self, at: Duration, advice: &Advice) -> GivenAdvice {
         GivenAdvice {
             at,
             borrower: self.node(advice.borrower).name.clone(),
@@ -380,60 +381,5 @@ impl Ledger {
     /// Takes the next action.
     pub fn poll_action(&mut self) -> Option<LedgerAction> {
         self.actions.pop_front()
-    }
-
-    /// What the policy would advise now. Nothing is sent.
-    pub fn plan(&self, now: Duration) -> Vec<GivenAdvice> {
-        let draw = self.draws.clone().bits();
-        let advice = self.placed(draw);
-        advice.iter().map(|one| self.named(now, one)).collect()
-    }
-
-    /// Nodes that are gone for more than a day are left out.
-    fn shown(&self, now: Duration) -> impl Iterator<Item = &LedgerNode> {
-        let is_shown = move |node: &&LedgerNode| {
-            node.state != ClusterNodeState::Gone || now.saturating_sub(node.since) < GONE_SHOWN_FOR
-        };
-        self.nodes.iter().filter(is_shown)
-    }
-
-    /// The nodes after a name, or the first ones, as [`Ledger::status`] shows them: this many at most.
-    pub fn nodes_after(
-        &self,
-        now: Duration,
-        after: Option<&NodeName>,
-        most: usize,
-    ) -> Vec<ClusterNodeStatus> {
-        let mut first: BTreeMap<&NodeName, &LedgerNode> = BTreeMap::new();
-        for node in self.shown(now) {
-            if after.is_none_or(|after| node.name > *after) {
-                first.insert(&node.name, node);
-                if first.len() > most {
-                    first.pop_last();
-                }
-            }
-        }
-        first.into_values().map(LedgerNode::status).collect()
-    }
-
-    /// How the cluster stands. Nodes that are gone for more than a day are left out.
-    pub fn status(&self, now: Duration) -> ClusterStatus {
-        let nodes = self.shown(now);
-        let by_name: BTreeMap<&NodeName, _> =
-            nodes.map(|node| (&node.name, node.status())).collect();
-        let alarms = self.books.alarms(now).map(|(pair, mismatch)| PairMismatch {
-            lender: self.node(pair.lender).name.clone(),
-            borrower: self.node(pair.borrower).name.clone(),
-            lent: mismatch.lent,
-            borrowed: mismatch.borrowed,
-            since: mismatch.since,
-        });
-        ClusterStatus {
-            term: self.settings.term,
-            since: self.began,
-            nodes: by_name.into_values().collect(),
-            advice: self.given.iter().cloned().collect(),
-            alarms: alarms.collect(),
-        }
     }
 }

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use super::flood::SendRate;
 use super::link::Membership;
 use super::machine::LendingNode;
 use super::settings::MEMBERS_MAX;
-use super::told_view::ToldView;
+use super::told_view::{AskedView, ToldView};
 use crate::control::{
     BlockCount, ControlMessage, ListUpTo, ShortText, VIEW_ADVICE_MAX, VIEW_NODES_MAX, ViewAdvice,
     ViewAlarm, ViewNode, ViewPart, ViewQuery, ViewState,
 };
-use crate::ids::{NodeName, PeerId};
-use crate::leader::{ClusterNodeState, ClusterNodeStatus, ClusterStatus, Ledger};
+use crate::ids::PeerId;
+use crate::leader::{ClusterNodeState, ClusterNodeStatus, Ledger};
 
 /// A question is asked anew if its answer is not whole after this time.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -29,46 +30,64 @@ impl LendingNode {
         let Some(leader) = part.leader.peer else {
             return;
         };
-        let waits = |(since, _): &(Duration, ToldView)| now < *since + ANSWER_WITHIN;
+        let waits = |asked: &AskedView| now < asked.since + ANSWER_WITHIN;
         if !self.links[leader.slot()].is_up() || part.told.asked.as_ref().is_some_and(waits) {
             return;
         }
-        part.told.asked = Some((now, ToldView::default()));
-        let query = Box::new(ViewQuery::default());
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        part.told.asked = Some(AskedView {
+            tag,
+            since: now,
+            view: ToldView::default(),
+        });
+        let query = Box::new(ViewQuery { tag, after: None });
         self.send(now, leader, ControlMessage::AskView(query));
     }
 
-    /// A node asks this one as its leader.
+    /// A node asks this one as its leader. What it asks beyond its bound is not answered.
     pub(super) fn view_asked(&mut self, now: Duration, peer: PeerId, query: &ViewQuery) {
-        let is_member = self.links[peer.slot()].membership == Membership::Member;
-        let answer = self.ledger().filter(|_| is_member);
-        match answer.map(|ledger| view_part(ledger, now, query.after.as_ref())) {
+        let link = &mut self.links[peer.slot()];
+        let is_member = link.membership == Membership::Member;
+        let rate = link.flood.count_question(now);
+        let ledger = self
+            .ledger()
+            .filter(|_| is_member && rate == SendRate::Fair);
+        match ledger.map(|ledger| view_part(ledger, now, query)) {
             Some(part) => self.send(now, peer, ControlMessage::View(Box::new(part))),
             None => self.links[peer.slot()].counters.lines_unknown += 1,
         }
     }
 
-    /// The leader answers. What nobody asked for is ignored.
+    /// The leader answers. What nobody asked for is ignored. A part that brings the answer no further ends the question.
     pub(super) fn view_told(&mut self, now: Duration, peer: PeerId, told: ViewPart) {
         let Some(part) = &mut self.on_demand else {
             return;
         };
-        let is_leader = part.leader.peer == Some(peer);
-        let Some((since, mut view)) = part.told.asked.take().filter(|_| is_leader) else {
+        let is_answer =
+            |asked: &mut AskedView| part.leader.peer == Some(peer) && asked.tag == told.tag;
+        let Some(mut asked) = part.told.asked.take_if(is_answer) else {
             part.ignored += 1;
             return;
         };
-        if view.nodes.is_empty() {
-            view.at = now;
+        if asked.view.nodes.is_empty() {
+            asked.view.at = now;
         }
-        view.term = told.term;
-        view.nodes.extend(told.nodes.into_vec());
-        let last = view.nodes.last().map(|node| node.name.clone());
-        if told.more && last.is_some() && view.nodes.len() <= MEMBERS_MAX {
-            part.told.asked = Some((since, view));
-            let query = Box::new(ViewQuery { after: last });
+        asked.view.term = told.term;
+        let before = asked.last_name();
+        asked.view.nodes.extend(told.nodes.into_vec());
+        let last = asked.last_name();
+        if told.more {
+            if last <= before || asked.view.nodes.len() > MEMBERS_MAX {
+                part.ignored += 1;
+                return;
+            }
+            let tag = asked.tag;
+            part.told.asked = Some(asked);
+            let query = Box::new(ViewQuery { tag, after: last });
             return self.send(now, peer, ControlMessage::AskView(query));
         }
+        let mut view = asked.view;
         view.advice = told.advice.into_vec();
         view.alarms = told.alarms.into_vec();
         view.placement = told.placement.into();
@@ -77,25 +96,26 @@ impl LendingNode {
 }
 
 /// The nodes after a name, as many as a part has. The last part has the rest of the view.
-fn view_part(ledger: &Ledger, now: Duration, after: Option<&NodeName>) -> ViewPart {
-    // One more than a part has, to know whether there are more.
-    let nodes = ledger.nodes_after(now, after, VIEW_NODES_MAX + 1);
-    let more = nodes.len() > VIEW_NODES_MAX;
+fn view_part(ledger: &Ledger, now: Duration, query: &ViewQuery) -> ViewPart {
+    let mut nodes = ledger.nodes_after(now, query.after.as_ref());
+    let shown: Vec<ClusterNodeStatus> = nodes.by_ref().take(VIEW_NODES_MAX).collect();
     let part = ViewPart {
+        tag: query.tag,
         term: ledger.term(),
-        nodes: ListUpTo::first(nodes.iter().map(|node| view_node(node, now))),
-        more,
+        nodes: ListUpTo::first(shown.iter().map(|node| view_node(node, now))),
+        more: nodes.next().is_some(),
         ..ViewPart::default()
     };
-    match more {
+    match part.more {
         true => part,
-        false => with_rest(part, &ledger.status(now), ledger, now),
+        false => with_rest(part, ledger, now),
     }
 }
 
-fn with_rest(part: ViewPart, status: &ClusterStatus, ledger: &Ledger, now: Duration) -> ViewPart {
-    let latest = status.advice.len().saturating_sub(VIEW_ADVICE_MAX);
-    let advice = status.advice[latest..].iter().map(|given| ViewAdvice {
+fn with_rest(part: ViewPart, ledger: &Ledger, now: Duration) -> ViewPart {
+    let given = ledger.given_advice();
+    let earlier = given.len().saturating_sub(VIEW_ADVICE_MAX);
+    let advice = given.skip(earlier).map(|given| ViewAdvice {
         age_millis: millis_since(given.at, now),
         borrower: given.borrower.clone(),
         lender: given.lender.clone(),
@@ -103,9 +123,9 @@ fn with_rest(part: ViewPart, status: &ClusterStatus, ledger: &Ledger, now: Durat
         why: given.why,
         shortage: given.shortage,
     });
-    let alarms = status.alarms.iter().map(|alarm| ViewAlarm {
-        lender: alarm.lender.clone(),
-        borrower: alarm.borrower.clone(),
+    let alarms = ledger.alarms(now).map(|alarm| ViewAlarm {
+        lender: alarm.lender,
+        borrower: alarm.borrower,
         lent: BlockCount::saturating(alarm.lent),
         borrowed: BlockCount::saturating(alarm.borrowed),
         for_millis: millis_since(alarm.since, now),

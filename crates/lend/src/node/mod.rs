@@ -49,8 +49,8 @@ pub use event::{
     BorrowEnd, LendingChange, LendingEvent, LinkLoss, LoanEnd, RecallReason, ReturnReason,
 };
 pub use following::LEADER_SILENT_AFTER;
-pub use leading::{LEADS_UNHEARD_MAX, STANDS_DOWN_FOR};
 pub use input::{LendingInput, LoanShortfall, MembersChange};
+pub use leading::{LEADS_UNHEARD_MAX, STANDS_DOWN_FOR};
 pub use link::{LinkState, ShutCause};
 pub use links_on_demand::IDLE_AFTER;
 pub use machine::{LendingNode, TICK_EVERY};

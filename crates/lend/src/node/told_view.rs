@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::control::{ViewAdvice, ViewAlarm, ViewNode};
-use crate::ids::Term;
+use crate::ids::{NodeName, Term};
 
 /// How the leader saw the cluster when it was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,11 +22,29 @@ pub struct ToldView {
     pub placement: String,
 }
 
+/// A question that is not answered in full yet.
+#[derive(Clone, Debug)]
+pub(super) struct AskedView {
+    /// Its number. Late answers to a question before have another one.
+    pub(super) tag: u64,
+    /// When it was asked.
+    pub(super) since: Duration,
+    /// What came of the answer.
+    pub(super) view: ToldView,
+}
+
+impl AskedView {
+    /// The name up to which nodes came.
+    pub(super) fn last_name(&self) -> Option<NodeName> {
+        self.view.nodes.last().map(|node| node.name.clone())
+    }
+}
+
 /// The answers to this node's questions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ViewAnswers {
-    /// The question that is not answered in full yet: since when, and what came.
-    pub(super) asked: Option<(Duration, ToldView)>,
+    /// The question that is not answered in full yet.
+    pub(super) asked: Option<AskedView>,
     /// The last answer that is whole.
     pub(super) told: Option<ToldView>,
 }
