@@ -12,6 +12,7 @@ use sublet_lend::ids::{
     ConnectionId, Incarnation, LeaseId, NodeName, PeerId, SessionId, SessionNonce, Term,
 };
 use sublet_lend::index_set::{IndexRange, IndexRanges};
+use sublet_lend::leader::{ClusterNodeState, GONE_SHOWN_FOR};
 use sublet_lend::lender::{LendLimits, LendMax, MaxEach};
 use sublet_lend::node::{
     IDLE_AFTER, LEADER_SILENT_AFTER, LEADS_UNHEARD_MAX, LeaderNaming, LendTo, LendingAction,
@@ -399,6 +400,43 @@ fn the_highest_of_all_terms_is_forgotten_with_the_leader_that_told_it() {
     assert_eq!(m.ignored(), 2);
     m.hear(leader, advice(7, "a", 3));
     assert_eq!(m.ignored(), 2);
+}
+
+/// A leader knows of the one before it, and of all that went while it followed.
+#[test]
+fn a_new_leader_shows_who_was_a_member_before_it_led() {
+    let mut m = Told::new(LeaderNaming::Elected, &["a", "b", "l"]);
+    m.pass(secs(5));
+    let removed = |names: &[&str]| {
+        LendingInput::Members(MembersChange {
+            added: Vec::new(),
+            removed: names.iter().map(|text| name(text)).collect(),
+        })
+    };
+    m.tell(removed(&["a", "l", "z"]));
+    m.pass(secs(5));
+    m.tell(removed(&["l"]));
+    m.tell(LendingInput::Leader {
+        leader: Some(name("m")),
+        term: Term(6),
+    });
+    m.pass(secs(1));
+    let shown = |m: &Told| {
+        let ledger = m.node.ledger().expect("it leads");
+        let gone = ledger.status(m.now).nodes.into_iter();
+        let gone = gone.filter(|node| node.state == ClusterNodeState::Gone);
+        let gone = gone.map(|node| (node.name.as_str().to_owned(), node.since));
+        gone.collect::<Vec<_>>()
+    };
+    let expected = [("a".to_owned(), secs(5)), ("l".to_owned(), secs(5))];
+    assert_eq!(shown(&m), expected);
+    m.tell(LendingInput::Members(MembersChange {
+        added: vec![member("a")],
+        removed: Vec::new(),
+    }));
+    assert_eq!(shown(&m), expected[1..]);
+    m.now += GONE_SHOWN_FOR;
+    assert_eq!(shown(&m), []);
 }
 
 /// A node that others cannot reach wins elections all the same. It lets them lead, and does not count sleep.

@@ -132,10 +132,7 @@ impl Ledger {
     pub fn add_member(&mut self, now: Duration, name: NodeName) {
         match self.numbers.get(&name) {
             None => {
-                let number = NodeNumber(self.nodes.len() as u32);
-                self.numbers.insert(name.clone(), number);
-                self.by_name.insert(name.clone(), number);
-                self.nodes.push(LedgerNode::new(now, name));
+                self.add_node(LedgerNode::new(now, name));
                 self.expected += 1;
             }
             Some(&number) if self.node(number).state == ClusterNodeState::Gone => {
@@ -144,6 +141,23 @@ impl Ledger {
             }
             Some(_) => {}
         }
+    }
+
+    /// A node was a member until then, before this leader led.
+    pub fn add_former(&mut self, since: Duration, name: NodeName) {
+        if !self.numbers.contains_key(&name) {
+            self.add_node(LedgerNode {
+                state: ClusterNodeState::Gone,
+                ..LedgerNode::new(since, name)
+            });
+        }
+    }
+
+    fn add_node(&mut self, node: LedgerNode) {
+        let number = NodeNumber(self.nodes.len() as u32);
+        self.numbers.insert(node.name.clone(), number);
+        self.by_name.insert(node.name.clone(), number);
+        self.nodes.push(node);
     }
 
     /// A node is no member any more, or said goodbye.

@@ -22,7 +22,7 @@ pub const LEADS_UNHEARD_MAX: Duration = Duration::from_secs(15);
 pub const STANDS_DOWN_FOR: Duration = Duration::from_secs(60);
 
 impl LendingNode {
-    /// Begins to lead, and knows nothing yet.
+    /// Begins to lead, and knows nothing yet but who was a member in this run of the node.
     pub(super) fn begin_to_lead(&mut self, now: Duration, term: Term) {
         let members = self
             .links
@@ -39,6 +39,11 @@ impl LendingNode {
             seed: part.draws.bits(),
         };
         let mut ledger = Ledger::new(now, settings, members);
+        for link in &self.links {
+            if let (Membership::Former, Some(since)) = (link.membership, link.former_since) {
+                ledger.add_former(since, link.name.clone());
+            }
+        }
         let connected = self.links.iter().filter(|link| link.is_up());
         connected.for_each(|link| ledger.connected(&link.name));
         part.ledger = Some(ledger);

@@ -192,6 +192,8 @@ pub(super) struct PeerLink {
     pub(super) name: NodeName,
     pub(super) lend: LendTo,
     pub(super) membership: Membership,
+    /// When it was a member last, if it is none.
+    pub(super) former_since: Option<Duration>,
     /// The end whose name is the lesser. In a full mesh it dials. Of two connections at once its own stays.
     pub(super) lesser: PairEnd,
     pub(super) state: LinkState,
@@ -215,6 +217,7 @@ impl PeerLink {
             name: member.name.clone(),
             lend: member.lend,
             membership: Membership::Member,
+            former_since: None,
             lesser: if *node < member.name {
                 PairEnd::Us
             } else {

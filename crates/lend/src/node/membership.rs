@@ -66,7 +66,11 @@ impl LendingNode {
         let Some(&peer) = self.names.get(name) else {
             return;
         };
-        self.links[peer.slot()].membership = Membership::Former;
+        let link = &mut self.links[peer.slot()];
+        if link.membership == Membership::Member {
+            link.membership = Membership::Former;
+            link.former_since = Some(now);
+        }
         if let Some(part) = &mut self.on_demand {
             part.search.wishes.remove(&peer);
         }
