@@ -54,6 +54,7 @@ fn lines(draws: &mut DrawStream) -> Vec<(NodeName, Vec<u8>)> {
                 PairCounts::default()
             },
             pairs_left_off: 0,
+            leaving: false,
         };
         let mut line = Vec::new();
         encode_line(&ControlMessage::ClusterReport(Box::new(report)), &mut line);

@@ -144,6 +144,25 @@ fn who_leaves_is_advised_nothing_and_is_gone_with_its_goodbye() {
     assert_eq!(reported.state("x"), None);
 }
 
+/// A leader that has missed the `leave`, or forgot it in a silence, learns it from the next report.
+#[test]
+fn who_leaves_says_so_in_each_report() {
+    let leaving = || ClusterReport {
+        leaving: true,
+        ..report(50, 0)
+    };
+    let mut reported = Reported::new(&["a", "b"]);
+    reported.says = [("a", leaving()), ("b", report(0, 9))].into();
+    assert!(reported.second().is_empty(), "the first report says it");
+    assert_eq!(reported.state("a"), Some(ClusterNodeState::Leaving));
+    reported.says.remove("a");
+    reported.seconds(AWAY_AFTER.as_secs() as u32 + 1);
+    assert_eq!(reported.state("a"), Some(ClusterNodeState::Away));
+    reported.says.insert("a", leaving());
+    assert!(reported.second().is_empty());
+    assert_eq!(reported.state("a"), Some(ClusterNodeState::Leaving));
+}
+
 #[test]
 fn counts_that_differ_for_ten_seconds_are_an_alarm() {
     let lender = |lent| ClusterReport {

@@ -78,6 +78,13 @@ pub struct ClusterReport {
     /// How many nodes are left off in both.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pairs_left_off: u32,
+    /// Whether it is about to leave. A leader may have missed its `leave`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub leaving: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_zero(number: &u32) -> bool {

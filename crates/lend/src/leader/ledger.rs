@@ -227,7 +227,9 @@ impl Ledger {
             borrowed: PairCounts::default(),
             ..report
         };
-        if node.state != ClusterNodeState::Leaving {
+        if node.report.leaving {
+            self.change_state(now, number, ClusterNodeState::Leaving);
+        } else if node.state != ClusterNodeState::Leaving {
             self.change_state(now, number, ClusterNodeState::Active);
         }
         self.compare_pairs(now, number, &lent_before, &borrowed_before);

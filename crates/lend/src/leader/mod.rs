@@ -8,6 +8,8 @@
 //!             └──3 s──▶ Away     │ └──3 s of silence──▶ ▲                                   ▲
 //!                                └──leave──▶ Leaving ───┴──────────bye──────────────────────┘
 //! ```
+//!
+//! A report says that its node leaves, whatever state that was in.
 
 mod cluster_status;
 mod ledger;

@@ -146,6 +146,7 @@ impl LendingNode {
             lent,
             borrowed,
             pairs_left_off: lent_left_off.saturating_add(borrowed_left_off),
+            leaving: self.phase.goes(),
         }
     }
 
