@@ -13,7 +13,8 @@ pub const ADDRESSES_MAX: usize = 8;
 /// The most bytes of a text in a record.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// What a node writes about itself when it registers.
+/// What a node writes about itself when it registers. Others read the addresses. The rest is for people that look into the
+/// store: a node proves it by its certificate, in its hello and in its reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// Where it listens for control connections, as `HOST:PORT`. They are [`ADDRESSES_MAX`] at most.

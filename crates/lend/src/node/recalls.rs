@@ -239,7 +239,6 @@ impl LendingNode {
         self.recall_all(now, within, RecallReason::Leaving);
     }
 
-    /// Ends a pause, and parts from all when everything is back or the time is over.
     /// Takes part again. A node that has not parted yet parts first: its peers count on nothing of it any more.
     pub(super) fn join(&mut self, now: Duration) {
         if !self.phase.goes() {
@@ -263,6 +262,7 @@ impl LendingNode {
         self.find_leader(now);
     }
 
+    /// Ends a pause, and parts from all when everything is back or the time is over.
     pub(super) fn tick_phase(&mut self, now: Duration) {
         match self.phase {
             LendingPhase::Paused { until } if now >= until => self.phase = LendingPhase::Lending,
