@@ -596,6 +596,22 @@ fn a_named_leader_has_a_quarter_of_a_minute_and_impossible_advice_has_not() {
     assert!(m.called.contains(&"b".to_owned()), "{:?}", m.called);
 }
 
+/// The call of the lender ends neither well nor ill, and the leader names it each second.
+#[test]
+fn advice_that_comes_again_gives_a_lender_that_is_not_reached_no_more_time() {
+    let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "b", "l"]);
+    m.pass(secs(1));
+    let leader = m.up("l");
+    m.want(10);
+    for second in 0..8 {
+        let is_called = m.called.contains(&"b".to_owned());
+        assert!(second > 5 || !is_called, "after {second} s");
+        m.hear(leader, advice(1, "a", 10));
+        m.pass_with(secs(1), &[leader]);
+    }
+    assert_eq!(m.called, ["a", "b"]);
+}
+
 /// A part of a leader's answer, with nodes of these names.
 fn view_part(query: &ViewQuery, names: &[&str], more: bool) -> ControlMessage {
     let node = |text: &&str| -> ViewNode {

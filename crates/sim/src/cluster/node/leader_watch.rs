@@ -173,7 +173,11 @@ mod tests {
         assert!(watch.obeyed(node(4), Term(8)).is_some());
         assert!(watch.obeyed(node(4), Term(9)).is_none());
         watch.told(at(5), Some(node(3)), Term(8));
-        assert_eq!(watch.highest, Term(8), "what the last leader named is forgotten");
+        assert_eq!(
+            watch.highest,
+            Term(8),
+            "what the last leader named is forgotten"
+        );
         let mut named = LeaderWatch::new(Some(node(4)), TermOrder::OfOneRun);
         named.heard(at(4), node(4), Term(9));
         assert!(named.obeyed(node(4), Term(1)).is_none());
