@@ -1,7 +1,8 @@
 //! The leader's ledger: what all nodes report, what it advises, and who takes part. It reads no clock and sends nothing
 //! itself.
 //!
-//! The ledger is rebuilt from reports alone. Nothing of it outlives its leader, and nothing depends on it but advice.
+//! The ledger is rebuilt from reports alone, but for those that are gone: the node itself knows who was a member. Nothing
+//! of it outlives its leader, and nothing depends on it but advice.
 //!
 //! ```text
 //!  node:  Expected ──report──▶ Active ◀──report── Away ──10 min, or no member any more──▶ Gone
