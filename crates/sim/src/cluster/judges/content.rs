@@ -1,5 +1,7 @@
 //! Content and Lost: a page that comes back is the page that was written last, and a disk's pages always come back.
 
+use super::page_versions::{PageState, PageVersions};
+use super::pool_promise::{FoundPage, PoolPromise};
 use crate::cluster::content::{GuestPage, GuestPool, PageContent, STAMP_BYTES};
 use crate::cluster::ids::NodeNumber;
 use crate::cluster::verdict::{ClusterJudge, Finding};
@@ -16,10 +18,10 @@ pub(in crate::cluster) enum DiskSource {
 /// What the guest of one node wrote.
 #[derive(Clone, Debug)]
 struct GuestWrites {
-    /// The last version of each page of the disk. The guest was told that it is written.
-    disk: Vec<u32>,
-    /// The version of each page of the ring that a get may still find.
-    ring: Vec<Option<u32>>,
+    /// What each page of the disk is. The guest was told that it is written.
+    disk: Vec<PageVersions>,
+    /// What a get of each page of the ring may find.
+    ring: Vec<PageVersions>,
 }
 
 /// What all guests wrote.
@@ -30,10 +32,6 @@ pub(in crate::cluster) struct ContentLedger {
 
 fn content(what: String) -> Option<Finding> {
     Some(Finding::of(ClusterJudge::Content, what))
-}
-
-fn lost(what: String) -> Option<Finding> {
-    Some(Finding::of(ClusterJudge::Lost, what))
 }
 
 /// What a stamp is, in words.
@@ -47,12 +45,29 @@ fn words(stamp: &[u8; STAMP_BYTES]) -> String {
     }
 }
 
+/// What a read of a page of a node found.
+fn found(node: NodeNumber, page: GuestPage, stamp: &[u8; STAMP_BYTES]) -> FoundPage {
+    match PageContent::read(stamp) {
+        Some(content) if content.node == node && content.page == page => {
+            FoundPage::Version(content.version)
+        }
+        _ => FoundPage::Other,
+    }
+}
+
+/// The version that a page of a simulated guest is, whose calls do not overlap.
+fn only(versions: &PageVersions) -> PageState {
+    versions.states().into_iter().flatten().next()
+}
+
 impl ContentLedger {
     /// Guests of this many nodes, with so many pages in each pool. Nothing is written.
     pub(in crate::cluster) fn new(nodes: u16, pages: u32) -> ContentLedger {
+        let pool =
+            |promise: PoolPromise| vec![PageVersions::of(promise.at_first()); pages as usize];
         let guest = GuestWrites {
-            disk: vec![0; pages as usize],
-            ring: vec![None; pages as usize],
+            disk: pool(PoolPromise::Disk),
+            ring: pool(PoolPromise::Taking),
         };
         ContentLedger {
             guests: vec![guest; usize::from(nodes)],
@@ -61,12 +76,13 @@ impl ContentLedger {
 
     /// The guest's memory is gone with the node's. Its disk is not.
     pub(in crate::cluster) fn restarted(&mut self, node: NodeNumber) {
-        self.guests[node.slot()].ring.fill(None);
+        let ring = &mut self.guests[node.slot()].ring;
+        ring.iter_mut().for_each(|page| page.settle(None));
     }
 
     /// The guest was told that a page of its disk is written.
     pub(in crate::cluster) fn disk_written(&mut self, node: NodeNumber, number: u32, version: u32) {
-        self.guests[node.slot()].disk[number as usize] = version;
+        self.guests[node.slot()].disk[number as usize].settle(Some(version));
     }
 
     /// The guest reads a page of its disk.
@@ -77,27 +93,23 @@ impl ContentLedger {
         stamp: &[u8; STAMP_BYTES],
         from: DiskSource,
     ) -> Option<Finding> {
-        let version = self.guests[node.slot()].disk[number as usize];
+        let written = &self.guests[node.slot()].disk[number as usize];
         let page = GuestPage {
             pool: GuestPool::Disk,
             number,
         };
-        let written = PageContent {
-            node,
-            page,
-            version,
-        };
-        if *stamp == written.stamp() {
-            return None;
-        }
+        let found = found(node, page, stamp);
+        let judge = PoolPromise::Disk.objects(found, |state| written.may_be(state))?;
         let what = format!(
-            "page {number} of the disk comes from {from:?} as {}; version {version} was written",
-            words(stamp)
+            "page {number} of the disk comes from {from:?} as {}; version {} was written",
+            words(stamp),
+            only(written).unwrap_or_default()
         );
-        match from {
-            DiskSource::Memory => content(what),
-            DiskSource::Backing => lost(what),
-        }
+        let judge = match from {
+            DiskSource::Memory => judge,
+            DiskSource::Backing => ClusterJudge::Lost,
+        };
+        Some(Finding::of(judge, what))
     }
 
     /// The guest put a page into the ring's pool: a version, or nothing if it was refused.
@@ -107,15 +119,15 @@ impl ContentLedger {
         number: u32,
         version: Option<u32>,
     ) {
-        self.guests[node.slot()].ring[number as usize] = version;
+        self.guests[node.slot()].ring[number as usize].settle(version);
     }
 
     /// The ring says that a lender has a page.
     pub(in crate::cluster) fn ring_away(&self, node: NodeNumber, number: u32) -> Option<Finding> {
-        let may_be = self.guests[node.slot()].ring[number as usize];
-        match may_be {
-            Some(_) => None,
-            None => content(format!(
+        let written = &self.guests[node.slot()].ring[number as usize];
+        match written.may_be(None) {
+            false => None,
+            true => content(format!(
                 "page {number} of the ring is at a lender, after a miss, a hit or a flush"
             )),
         }
@@ -128,31 +140,27 @@ impl ContentLedger {
         number: u32,
         stamp: &[u8; STAMP_BYTES],
     ) -> Option<Finding> {
-        let put = self.guests[node.slot()].ring[number as usize].take();
+        let written = &mut self.guests[node.slot()].ring[number as usize];
         let page = GuestPage {
             pool: GuestPool::Ring,
             number,
         };
-        let expected = put.map(|version| {
-            let content = PageContent {
-                node,
-                page,
-                version,
-            };
-            content.stamp()
-        });
-        if expected.as_ref() == Some(stamp) {
-            return None;
-        }
-        content(format!(
-            "page {number} of the ring comes back as {}; a get may find {put:?}",
-            words(stamp)
-        ))
+        let judge =
+            PoolPromise::Taking.objects(found(node, page, stamp), |state| written.may_be(state));
+        let put = only(written);
+        written.settle(None);
+        let what = |_| {
+            content(format!(
+                "page {number} of the ring comes back as {}; a get may find {put:?}",
+                words(stamp)
+            ))
+        };
+        judge.and_then(what)
     }
 
     /// A get of the ring was a miss, or a flush removed the page. No later get finds it.
     pub(in crate::cluster) fn ring_gone(&mut self, node: NodeNumber, number: u32) {
-        self.guests[node.slot()].ring[number as usize] = None;
+        self.guests[node.slot()].ring[number as usize].settle(None);
     }
 }
 

@@ -8,6 +8,8 @@ mod calm;
 mod content;
 mod leading;
 mod owner;
+mod page_versions;
+mod pool_promise;
 mod recall;
 mod seal;
 
@@ -18,6 +20,8 @@ pub(super) use leading::{
     ElectionJudge, ElectionState, ObeyedLeader, SeekingBorrower, SilentLeader,
 };
 pub(super) use owner::{OwnerJudge, ServedSession};
+pub(super) use page_versions::{PageState, PageVersions};
+pub(super) use pool_promise::{FoundPage, PoolPromise};
 pub(super) use recall::RecallJudge;
 pub(super) use seal::SealJudge;
 
