@@ -250,3 +250,63 @@ fn nodes_that_borrow_stand_beside_the_paper_and_a_seed_tells_their_bytes() {
     let drawn = std::fs::read_to_string(plot).expect("a plot");
     assert!(drawn.contains("Scenario 2: how much less time"));
 }
+
+/// A disk and a persistent pool with a page each, and a client that has written both.
+const HISTORY: &str = r#"{"kind": "pool", "pool": "a/disk", "promise": "disk"}
+{"kind": "pool", "pool": "a/kept", "promise": "persistent"}
+{"kind": "write", "client": "c", "began": 1, "ended": 2, "pool": "a/disk", "page": 7, "wrote": [1, 1]}
+{"kind": "write", "client": "c", "began": 3, "ended": 4, "pool": "a/disk", "page": 7, "wrote": [2]}
+{"kind": "write", "client": "c", "began": 5, "ended": 6, "pool": "a/kept", "page": 0, "wrote": [1]}
+"#;
+
+/// A history whose last line is a read that finds this.
+fn read_history(pool: &str, page: u32, found: &str) -> String {
+    format!(
+        r#"{HISTORY}{{"kind": "read", "client": "d", "began": 7, "ended": 8, "pool": "{pool}", "page": {page}, "found": [{found}]}}"#
+    )
+}
+
+#[test]
+fn a_history_is_judged_and_the_first_wrong_page_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let right = written(
+        folder.path(),
+        "right.jsonl",
+        read_history("a/disk", 7, "2, 1"),
+    );
+    let told = stdout_of(&lab(&["judge", &right]));
+    assert!(told.contains("4 calls of 2 clients at 2 pools"), "{told}");
+    assert_eq!(json(&["judge", &right])["pages_found"], 2);
+
+    let other = r#"{"pool": "b/disk", "page": 7, "version": 2}"#;
+    let wrongs = [
+        (
+            read_history("a/disk", 7, "1"),
+            "content: client d found version 1 at page 7 of a/disk",
+        ),
+        (
+            read_history("a/disk", 7, other),
+            "found version 2 of page 7 of b/disk at page 7 of a/disk",
+        ),
+        (
+            read_history("a/disk", 7, "\"damaged\""),
+            "found bytes that nobody wrote",
+        ),
+        (
+            read_history("a/kept", 0, "null"),
+            "lost: client d found nothing at page 0 of a/kept",
+        ),
+    ];
+    for (history, told) in wrongs {
+        let file = written(folder.path(), "wrong.jsonl", history);
+        let output = lab(&["judge", &file]);
+        assert_eq!(output.status.code(), Some(1));
+        let complaint = complaint(&output);
+        assert!(complaint.contains(&format!("{file}:6: ")), "{complaint}");
+        assert!(complaint.contains(told), "{complaint}");
+    }
+    let file = written(folder.path(), "garbled.jsonl", format!("{HISTORY}{{"));
+    let output = lab(&["judge", &right, &file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint(&output).contains(&format!("{file}:6: no line of a history")));
+}

@@ -3,6 +3,7 @@
 use std::io;
 
 use sublet_sim::cached_disk::PlaybackError;
+use sublet_sim::cluster::history::HistoryError;
 use sublet_sim::machine::tier_store::StoreTierError;
 use sublet_sim::plot::PlotError;
 use sublet_sim::run::RunError;
@@ -28,6 +29,17 @@ pub(crate) enum SimError {
         /// The cause.
         cause: io::Error,
     },
+    /// A history's file cannot be opened.
+    #[error("cannot open {file}: {cause}; give a history's files")]
+    NoHistory {
+        /// The file.
+        file: String,
+        /// The cause.
+        cause: io::Error,
+    },
+    /// A line of a history makes no sense.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// A flag would change nothing.
     #[error("{0} has no effect on this command; leave it out")]
     UselessFlag(&'static str),
@@ -115,6 +127,8 @@ impl SimError {
         match self {
             SimError::NoScenario(_)
             | SimError::Unreadable { .. }
+            | SimError::NoHistory { .. }
+            | SimError::History(_)
             | SimError::Scenario(_)
             | SimError::UselessFlag(_)
             | SimError::MeshTooLarge { .. }

@@ -5,6 +5,7 @@ mod compare;
 mod compare_args;
 mod disk;
 mod error;
+mod judge;
 mod list;
 mod mortar;
 mod placement;
@@ -61,6 +62,8 @@ enum SimCommand {
     Placement,
     /// Run nodes that lend to each other under faults, and let judges watch what becomes of pages and blocks
     Cluster(cluster::Args),
+    /// Judge what clients of a live cluster asked for and got, as the simulated cluster's judges do
+    Judge(judge::Args),
     /// Run the experiments of docs/simulator/results.md, keep what they come to, and render the page
     Results(results::Args),
 }
@@ -74,7 +77,7 @@ impl SimCommand {
             (how.plot.is_some(), "--plot"),
         ];
         let unheard = match self {
-            SimCommand::List => [judges, outcome].concat(),
+            SimCommand::List | SimCommand::Judge(_) => [judges, outcome].concat(),
             SimCommand::Results(_) => [&judges[..], &outcome, &[(how.json, "--json")]].concat(),
             SimCommand::Sharing(_) | SimCommand::Disk(_) | SimCommand::Puma(_) => judges.into(),
             SimCommand::Placement => [&judges[..], &outcome[1..]].concat(),
@@ -110,6 +113,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         SimCommand::Vmca(args) => vmca::run(args, how),
         SimCommand::Placement => placement::run(how),
         SimCommand::Cluster(args) => cluster::run(args, how),
+        SimCommand::Judge(args) => judge::run(args, how),
         SimCommand::Results(args) => Ok(results::run(args)),
     };
     ended.unwrap_or_else(|error| error.exit())

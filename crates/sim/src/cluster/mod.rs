@@ -7,6 +7,7 @@
 mod content;
 mod environment;
 mod etcd_service;
+pub mod history;
 mod ids;
 mod judges;
 mod leaders;
