@@ -156,6 +156,16 @@ def wait_for_far_reads(node, work, seconds=60):
     return time.monotonic() - began
 
 
+def books_of(cluster):
+    """How many bytes who lends to whom: {"bc": 4096} if b lends them to c. None if the lender and the borrower of a pair
+    do not tell the same, as while memory goes from one to the other."""
+    told = {name: {peer["name"]: peer for peer in node.lending()["peers"]} for name, node in cluster.nodes.items()}
+    pairs = [(lender, borrower) for lender in told for borrower in told[lender]]
+    lent = {lender + borrower: told[lender][borrower]["lent"] for lender, borrower in pairs}
+    borrowed = {lender + borrower: told[borrower][lender]["borrowed"] for lender, borrower in pairs}
+    return {pair: amount for pair, amount in lent.items() if amount} if lent == borrowed else None
+
+
 def lenders_of(node):
     return sorted({peer for peer, direction, _ in node.leases() if direction == "borrowed"})
 

@@ -3,14 +3,25 @@ import pytest
 from cluster import Cluster
 from etcd import Etcd
 from fixtures import folder, limited, pytest_runtest_makereport
-from host_fixtures import authority, begin_session, long, network, nodes, proxies
+from host_fixtures import authority, begin_session, long, network, nodes, proxies, sublet
 
 # What pytest finds here by its name.
-__all__ = ["authority", "folder", "limited", "long", "network", "nodes", "proxies", "pytest_runtest_makereport"]
+__all__ = ["authority", "folder", "limited", "long", "network", "nodes", "proxies"]
+__all__ += ["pytest_runtest_makereport", "sublet"]
 
 
 def pytest_sessionstart(session):
     begin_session()
+
+
+def pytest_collection_modifyitems(items):
+    """The longest come first, so that those who take them end together."""
+    items.sort(key=seconds, reverse=True)
+
+
+def seconds(item):
+    marked = item.get_closest_marker("seconds")
+    return marked.args[0] if marked else 0
 
 
 @pytest.fixture

@@ -51,20 +51,6 @@ def others(cluster, *nodes):
     return [name for name in cluster.nodes if name not in names]
 
 
-def test_nodes_find_each_other_and_elect_a_leader(elected, etcd):
-    kept = etcd()
-    cluster = elected("abc", kept).wait_until_joined()
-    prefix = "/sublet/default/1"
-    assert sorted(kept.keys()) == [f"{prefix}/leader", *(f"{prefix}/nodes/{name}" for name in "abc")]
-    told = told_by(cluster["a"])
-    assert told["how"] == "etcd" and told["etcd"]["state"] == "connected" and told["etcd"]["lease_ttl_secs"] > 0
-    work = work_on(cluster["a"])
-    wait_for_far_reads(cluster["a"], work)
-    assert told_by(cluster["a"])["advice_followed"] > 0
-    end(cluster["a"], work)
-    cluster.wait_until_books_balance()
-
-
 def test_a_node_that_joins_later_lends(elected, etcd):
     kept = etcd()
     cluster = elected("a", kept).wait_until_joined()
@@ -77,6 +63,7 @@ def test_a_node_that_joins_later_lends(elected, etcd):
     end(cluster["a"], work)
 
 
+@pytest.mark.seconds(20)
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_another_node_leads_when_the_leader_is_gone(elected, etcd, how):
     cluster = elected("abcd", etcd()).wait_until_joined()
@@ -105,6 +92,7 @@ def test_a_leader_that_stood_still_past_its_term_follows_the_next_one(elected, e
     assert told_by(old)["leader"] == new.name and not told_by(old)["leads_here"]
 
 
+@pytest.mark.seconds(30)
 @pytest.mark.parametrize("lost", [2, 3])
 def test_pages_leases_and_recalls_go_on_without_etcd(elected, etcd, lost):
     kept = etcd(members=3)
@@ -142,6 +130,7 @@ def test_a_borrower_without_a_leader_asks_two_at_random(elected, etcd):
     end(cluster["a"], work)
 
 
+@pytest.mark.seconds(27)
 def test_etcds_leader_and_ours_die_together(elected, etcd):
     kept = etcd(members=3)
     cluster = elected("bcd", kept).wait_until_joined()
@@ -172,10 +161,15 @@ def test_a_node_that_is_cut_off_from_etcd_keeps_its_leases(elected, etcd):
     end(cluster["a"], work)
 
 
-def test_one_key_in_etcd_changes_the_policy_of_whoever_leads(elected, etcd):
+@pytest.mark.seconds(21)
+def test_nodes_find_each_other_elect_and_one_key_changes_the_policy_of_whoever_leads(elected, etcd):
     kept = etcd()
     cluster = elected("abc", kept).wait_until_joined()
-    a, key = cluster["a"], "/sublet/default/1/settings"
+    a, prefix = cluster["a"], "/sublet/default/1"
+    assert sorted(kept.keys()) == [f"{prefix}/leader", *(f"{prefix}/nodes/{name}" for name in "abc")]
+    told = told_by(a)
+    assert told["how"] == "etcd" and told["etcd"]["state"] == "connected" and told["etcd"]["lease_ttl_secs"] > 0
+    key = f"{prefix}/settings"
     assert placement_of(a).startswith("spread")
     kept.ctl("put", key, '{"placement": "two-level"}')
     eventually("the policy is another one", lambda: placement_of(a).startswith("two-level"), 20)
@@ -183,6 +177,7 @@ def test_one_key_in_etcd_changes_the_policy_of_whoever_leads(elected, etcd):
     kept.ctl("put", "/sublet/default/1/other", "a later version's")
     work = work_on(a)
     wait_for_far_reads(a, work)
+    assert told_by(a)["advice_followed"] > 0
     assert placement_of(a).startswith("two-level"), "what makes no sense is refused"
     kept.ctl("put", key, '{"placement": "two-choices"}')
     before = told_by(cluster.leader())
@@ -192,6 +187,7 @@ def test_one_key_in_etcd_changes_the_policy_of_whoever_leads(elected, etcd):
     kept.ctl("del", key)
     eventually("the policy is the config's again", lambda: placement_of(a).startswith("spread"), 20)
     end(a, work)
+    cluster.wait_until_books_balance(others(cluster, cluster[before["node"]]))
 
 
 def test_nodes_are_a_user_of_etcd_by_name_and_password(elected, etcd):
@@ -208,6 +204,7 @@ def test_nodes_are_a_user_of_etcd_by_name_and_password(elected, etcd):
     end(cluster["a"], work)
 
 
+@pytest.mark.seconds(20)
 def test_nodes_read_anew_what_they_show_to_etcd(elected, etcd):
     kept = etcd(secured=True)
     cluster = elected("abc", kept).wait_until_joined()

@@ -1,5 +1,7 @@
 """Clusters whose configs name the leader: it advises, it dies and comes back, and nodes leave and join."""
 
+import pytest
+
 from cluster import (
     HICCUP_SECONDS,
     JOINED_SECONDS,
@@ -35,6 +37,7 @@ def test_a_borrower_follows_the_leaders_advice(named):
     assert not told_by(cluster["c"])["view"]["alarms"]
 
 
+@pytest.mark.seconds(28)
 def test_without_their_leader_borrowers_find_lenders_themselves(named):
     cluster = named("abcd", leader="d").wait_until_joined()
     cluster["d"].kill()
@@ -54,19 +57,7 @@ def test_without_their_leader_borrowers_find_lenders_themselves(named):
     end(cluster["a"], work)
 
 
-def test_pages_and_leases_do_not_wait_for_the_leader(named):
-    cluster = named("abcd", leader="d").wait_until_joined()
-    work = work_on(cluster["a"])
-    wait_for_far_reads(cluster["a"], work)
-    leases = [lease for lease in cluster["a"].leases() if lease[0] != "d"]
-    cluster["d"].kill()
-    work.goes_on(2)
-    wait_for_far_reads(cluster["a"], work)
-    assert set(leases) <= set(cluster["a"].leases())
-    end(cluster["a"], work)
-
-
-def test_a_node_leaves_and_stays_out_until_it_joins(named):
+def test_a_node_leaves_and_stays_out_until_it_joins_or_for_a_run(named):
     cluster = named("abc", leader="c").wait_until_joined()
     work = work_on(cluster["a"])
     wait_for_far_reads(cluster["a"], work)
@@ -82,17 +73,12 @@ def test_a_node_leaves_and_stays_out_until_it_joins(named):
     assert told_by(b)["phase"] == "left", "it lasts over a restart"
     b.call("cluster", "join")
     cluster.wait_until_joined()
-    end(cluster["a"], work)
-
-
-def test_a_temporary_leave_ends_with_the_daemon(named):
-    cluster = named("abc", leader="c").wait_until_joined()
-    b = cluster["b"]
     b.call("cluster", "leave", "--temporary")
     assert told_by(b)["leave_lasts"] == "until-restart"
     b.stop()
     b.start()
     cluster.wait_until_joined()
+    end(cluster["a"], work)
 
 
 def test_a_borrower_that_leaves_gives_all_back_and_serves_on(named):
@@ -110,11 +96,15 @@ def test_a_borrower_that_leaves_gives_all_back_and_serves_on(named):
     end(a, work)
 
 
-def test_a_leader_that_is_paused_is_followed_again(named):
+@pytest.mark.seconds(25)
+def test_pages_and_leases_do_not_wait_for_a_leader_that_stands_still_and_is_followed_again(named):
     cluster = named("abcd", leader="d").wait_until_joined()
     work = work_on(cluster["a"])
     wait_for_far_reads(cluster["a"], work)
+    leases = [lease for lease in cluster["a"].leases() if lease[0] != "d"]
     cluster["d"].pause()
+    wait_for_far_reads(cluster["a"], work)
+    assert set(leases) <= set(cluster["a"].leases())
     eventually(
         "the leader counts as silent",
         lambda: (told_by(cluster["a"])["leader_silent_millis"] or 0) > SILENT_SECONDS * 1000,

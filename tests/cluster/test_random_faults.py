@@ -1,8 +1,13 @@
-"""Five daemons and three etcds: one node works and borrows, whatever happens to nodes, cables and etcds."""
+"""Five daemons and three etcds: clients of a disk and of rings work on one node, which borrows, whatever happens to
+nodes, cables and etcds. The simulator's judges look at what the clients saw."""
 
 import random
 
-from cluster import JOINED_SECONDS, answers, end, wait_for_far_reads, work_on
+import pytest
+
+from cluster import JOINED_SECONDS, answers, end, wait_for_far_reads
+from history import History
+from load import Load, Pace
 from nodes import MIB, eventually
 
 NAMES = "abcde"
@@ -10,26 +15,45 @@ NAMES = "abcde"
 CEILING = 96
 SIZE = 160 * MIB
 SEED = 29
+# How many faults, and how long after each the next one is.
+SHORT, LONG, SECONDS = 16, 240, (0.5, 3)
 
 
-def start(elected, etcd):
+@pytest.mark.seconds(65)
+def test_whatever_happens_no_page_is_wrong_and_the_books_balance(elected, etcd, long, folder, sublet):
+    history = History(folder)
     kept = etcd(members=3)
-    return elected(NAMES, kept, ceiling=CEILING).wait_until_joined(seconds=60), kept
-
-
-def test_whatever_happens_no_byte_is_wrong_and_the_books_balance(elected, etcd, long):
-    cluster, kept = start(elected, etcd)
-    borrower, work = cluster["a"], work_on(cluster["a"], size=SIZE)
+    cluster = elected(NAMES, kept, ceiling=CEILING).wait_until_joined(seconds=60)
+    borrower, pace = cluster["a"], Pace(cluster.nodes.values())
+    work = Load(borrower, SIZE, history, pace, sublet).start()
     wait_for_far_reads(borrower, work)
     faults = Faults(cluster, kept, random.Random(SEED))
-    for _ in range(240 if long else 16):
+    for _ in range(LONG if long else SHORT):
         print(faults.happen())
-        work.goes_on(faults.dice.uniform(1, 4), least=0)
+        work.goes_on(faults.dice.uniform(*SECONDS), least=0)
     faults.heal()
     cluster.wait_until_joined(seconds=3 * JOINED_SECONDS)
     wait_for_far_reads(borrower, work, seconds=90)
-    end(borrower, work)
+    work.stop()
+    print(f"clients and daemons took {pace.taken():.0%} of the CPU")
     cluster.wait_until_books_balance()
+    end(borrower, work)
+    print(history.judge())
+    # The judge does look.
+    assert "content: client a-disk-0 found" in history.objection("a-disk-0", an_older_version)
+    assert "lost: client a-ring-0 found nothing" in history.objection("a-ring-0", a_lost_page)
+
+
+def an_older_version(line):
+    """What a client would have written down if an older version of a page had come back."""
+    if line["kind"] == "read" and line["found"][0]:
+        return {**line, "found": [line["found"][0] - 1, *line["found"][1:]]}
+
+
+def a_lost_page(line):
+    """What a client would have written down if a persistent page had been lost."""
+    if line["kind"] == "read" and line["pool"].endswith("/persistent") and line["found"][0]:
+        return {**line, "found": [None, *line["found"][1:]]}
 
 
 class Faults:

@@ -3,12 +3,13 @@ import pytest
 import kernel
 import programs
 from fixtures import boot, folder, limited, pytest_runtest_makereport
-from host_fixtures import authority, begin_session, long, network, nodes, proxies
+from host_fixtures import authority, begin_session, long, network, nodes, proxies, sublet
 from nodes import PORT, NodeSetting
 from programs import Missing
 
 # What pytest finds here by its name.
-__all__ = ["authority", "boot", "folder", "limited", "long", "network", "nodes", "proxies", "pytest_runtest_makereport"]
+__all__ = ["authority", "boot", "folder", "limited", "long", "network", "nodes", "proxies"]
+__all__ += ["pytest_runtest_makereport", "sublet"]
 
 
 def pytest_sessionstart(session):

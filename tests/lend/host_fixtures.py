@@ -1,12 +1,15 @@
 """What the suites with daemons in network namespaces have in common: hosts, certificates, proxies and daemons."""
 
 import os
+import pathlib
+import sys
 
 import pytest
 
 import served
 from network import Network, remove_left_behind
 from nodes import Authority, Node
+from programs import ROOT, Missing
 from proxy import Proxy
 
 
@@ -67,3 +70,16 @@ def nodes(folder, network, authority, proxies):
         node.lose_power()
         if "panicked" in node.log():
             pytest.fail(f"{node.name} panicked:\n{node.log()[-3000:]}")
+
+
+@pytest.fixture(scope="session")
+def sublet():
+    """The Python package of the page ring."""
+    beside = pathlib.Path(served.PROGRAM).with_name("libsublet_client.so")
+    library = os.environ.setdefault("SUBLET_LIBRARY", str(beside))
+    if not pathlib.Path(library).exists():
+        raise Missing(f"{library} is not there: packaging/c-library makes it")
+    sys.path.append(str(ROOT / "clients/python"))
+    import sublet
+
+    return sublet

@@ -1,32 +1,12 @@
 """All lenders are killed at once: what was written to disks is there, and so is every persistent page of a ring."""
 
-import os
-import pathlib
-import sys
 import time
-
-import pytest
 
 from borrowing import borrow, end
 from nodes import NOTICED_SECONDS, eventually
-from programs import ROOT, Missing
-from served import PROGRAM
 
 OBJECT = 7
 PERSISTENT_PAGES, EPHEMERAL_PAGES = 1024, 8192
-
-
-@pytest.fixture(scope="session")
-def sublet():
-    """The Python package of the page ring."""
-    beside = pathlib.Path(PROGRAM).with_name("libsublet_client.so")
-    library = os.environ.setdefault("SUBLET_LIBRARY", str(beside))
-    if not pathlib.Path(library).exists():
-        raise Missing(f"{library} is not there: packaging/c-library makes it")
-    sys.path.append(str(ROOT / "clients/python"))
-    import sublet
-
-    return sublet
 
 
 def page(pool, index):

@@ -365,37 +365,42 @@ fn lend() -> CheckStep {
     }
 }
 
-/// The suite of lending, with the `sublet` binary and the ring's library of a profile. Three tests run at once, because
-/// most of them wait.
+/// The suite of lending, with the `sublet` binary and the ring's library of a profile.
 pub(crate) fn lenders(program: &Path, profile: &str) -> [CommandLine; 2] {
+    between_hosts("tests/lend/run", "3", program, profile)
+}
+
+/// A suite of daemons in network namespaces, after the ring's library. Some tests run at once, because most of them
+/// wait.
+fn between_hosts(suite: &str, at_once: &str, program: &Path, profile: &str) -> [CommandLine; 2] {
     let folder = root().join("target/lend").join(profile);
     let library = CommandLine::new(root().join("packaging/c-library"))
         .args([&folder])
         .env("SUBLET_PROFILE", profile);
-    let tests = CommandLine::new(root().join("tests/lend/run"))
-        .args(["-n", "3"])
+    let tests = CommandLine::new(root().join(suite))
+        .args(["-n", at_once])
         .env("NODE_PROGRAM", program)
         .env("SUBLET_LIBRARY", folder.join("libsublet_client.so"));
     [library, tests]
 }
 
 /// The programs that are needed for clusters in network namespaces.
-pub(crate) const CLUSTER_NEEDS: &[&str] =
-    &["ip", "nsenter", "openssl", "etcd", "etcdctl", "python3"];
+pub(crate) const CLUSTER_NEEDS: &[&str] = &[
+    "ip", "nsenter", "openssl", "etcd", "etcdctl", "cc", "python3",
+];
 
 /// Clusters of daemons, with a named leader and with etcd.
 fn cluster() -> CheckStep {
     CheckStep {
         needs: CLUSTER_NEEDS,
-        ..step("cluster", 180, vec![clusters(&built("sublet"))])
+        ..step("cluster", 180, clusters(&built("sublet"), PROFILE).to_vec())
     }
 }
 
-/// The suite of clusters, with the `sublet` binary. Three tests run at once, because most of them wait.
-pub(crate) fn clusters(program: &Path) -> CommandLine {
-    CommandLine::new(root().join("tests/cluster/run"))
-        .args(["-n", "3"])
-        .env("NODE_PROGRAM", program)
+/// The suite of clusters, with the `sublet` binary and the ring's library of a profile. The laboratory lies beside the
+/// binary, and judges what clients saw.
+pub(crate) fn clusters(program: &Path, profile: &str) -> [CommandLine; 2] {
+    between_hosts("tests/cluster/run", "4", program, profile)
 }
 
 /// Seconds per fuzz target: enough to find what a change breaks at once. `cargo xtask soak` gives each half an hour.

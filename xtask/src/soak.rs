@@ -210,13 +210,14 @@ const CLUSTER_SECONDS_QUIET: u64 = 1200;
 
 /// Clusters of daemons: the long forms.
 fn clusters(build: CommandLine) -> CheckStep {
-    let tests = ci::clusters(&root().join("target/release/sublet"));
+    let [library, tests] = ci::clusters(&root().join("target/release/sublet"), "release");
+    let with_lab = build.args(["--package", "sublet-lab"]);
     CheckStep {
         name: "cluster",
         needs: ci::CLUSTER_NEEDS,
         seconds_quiet: CLUSTER_SECONDS_QUIET,
         lane: StepLane::Building,
-        lines: vec![build, tests.env("LEND_LONG", "1")],
+        lines: vec![with_lab, library, tests.env("LEND_LONG", "1")],
     }
 }
 

@@ -233,7 +233,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "a daemon of its own has to let an item expire",
     ),
     (
-        "tests/lend/known_disk.py",
+        "tests/lend/workers.py",
         "goes_on",
         "what is answered in a while is judged",
     ),

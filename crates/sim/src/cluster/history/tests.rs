@@ -53,7 +53,7 @@ fn history_of(lines: &[String]) -> Result<History, HistoryError> {
 
 /// Which judge objects first, and to which of the lines, from 0.
 fn verdict(lines: &[String]) -> Option<(ClusterJudge, u64)> {
-    let report = history_of(lines).unwrap().judge();
+    let report = history_of(lines).expect("a history").judge();
     let violation = report.violation?;
     assert_eq!(violation.file, "h.jsonl");
     Some((violation.judge, violation.line - FIRST))
@@ -78,7 +78,7 @@ fn what_was_written_last_comes_back() {
         flush("persistent", 5, 6),
         read("persistent", 7, 8, "null"),
     ];
-    let report = history_of(&lines).unwrap().judge();
+    let report = history_of(&lines).expect("a history").judge();
     assert_eq!(report.violation, None);
     let counts = (
         report.clients,
@@ -217,9 +217,9 @@ fn files_of_several_clients_are_one_history() {
         format!("{POOLS}{}", write("disk", 1, 2, 1)),
     ];
     for (name, text) in ["reader", "writer"].into_iter().zip(&texts) {
-        history.read(name, text.as_bytes()).unwrap();
+        history.read(name, text.as_bytes()).expect("a history");
     }
-    let violation = history.judge().violation.unwrap();
+    let violation = history.judge().violation.expect("a violation");
     assert_eq!(
         violation.to_string(),
         "reader:6: content: client c found version 0 at page 7 of a/disk, which was version 1"
@@ -249,7 +249,8 @@ fn wrong_lines_are_told_with_their_place() {
         ),
     ];
     for (wrong, told) in wrongs {
-        let error = history_of(&[read("disk", 1, 2, "0"), wrong.to_owned()]).unwrap_err();
+        let error = history_of(&[read("disk", 1, 2, "0"), wrong.to_owned()])
+            .expect_err("it makes no sense");
         let error = error.to_string();
         assert!(
             error.starts_with("h.jsonl:7: ") && error.contains(told),
