@@ -88,15 +88,8 @@ class Cluster:
         return leading[0] if len(leading) == 1 else None
 
     def wait_until_books_balance(self, names=None, seconds=30):
-        """Waits until what is lent is what is borrowed, over these nodes or all."""
-        names = names or self.nodes
-
-        def balance():
-            amounts = [self.nodes[name].lending() for name in names]
-            lent, borrowed = (sum(each[key] for each in amounts) for key in ("lent", "borrowed"))
-            return lent == borrowed
-
-        eventually("what is lent is what is borrowed", balance, seconds)
+        """Waits until lenders and borrowers tell the same of each other, these nodes or all."""
+        eventually("the books balance", lambda: books_of(self, names) is not None, seconds)
 
 
 def told_by(node):
@@ -156,14 +149,19 @@ def wait_for_far_reads(node, work, seconds=60):
     return time.monotonic() - began
 
 
-def books_of(cluster):
-    """How many bytes who lends to whom: {"bc": 4096} if b lends them to c. None if the lender and the borrower of a pair
-    do not tell the same, as while memory goes from one to the other."""
-    told = {name: {peer["name"]: peer for peer in node.lending()["peers"]} for name, node in cluster.nodes.items()}
-    pairs = [(lender, borrower) for lender in told for borrower in told[lender]]
-    lent = {lender + borrower: told[lender][borrower]["lent"] for lender, borrower in pairs}
-    borrowed = {lender + borrower: told[borrower][lender]["borrowed"] for lender, borrower in pairs}
-    return {pair: amount for pair, amount in lent.items() if amount} if lent == borrowed else None
+def books_of(cluster, names=None):
+    """How many bytes who lends to whom of these nodes or all: {"bc": 4096} if b lends them to c. None if lender and
+    borrower do not tell the same, as while memory goes from one to the other."""
+    names = names or cluster.nodes
+    told = {name: {peer["name"]: peer for peer in cluster[name].lending()["peers"]} for name in names}
+
+    def amounts(key):
+        pairs = ((node, peer, told[node].get(peer, {}).get(key)) for node in names for peer in names if node != peer)
+        return {(node, peer): amount for node, peer, amount in pairs if amount}
+
+    lent = {lender + borrower: amount for (lender, borrower), amount in amounts("lent").items()}
+    borrowed = {lender + borrower: amount for (borrower, lender), amount in amounts("borrowed").items()}
+    return lent if lent == borrowed else None
 
 
 def lenders_of(node):

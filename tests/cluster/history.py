@@ -70,7 +70,7 @@ class ClientHistory:
 
     @contextlib.contextmanager
     def call(self, kind, pool, page):
-        """A call that goes on in the `with`, which adds what became of it. A call that fails is one without an answer."""
+        """A call that goes on in the `with`, which adds what became of it. One that fails has no answer."""
         line = {"kind": kind, "client": self._client, "pool": pool, "page": page, "began": time.monotonic_ns()}
         try:
             yield line

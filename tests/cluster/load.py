@@ -1,5 +1,5 @@
-"""Clients of a disk and of rings, which write down what they ask for and get. They and the daemons take less than a third
-of the CPU."""
+"""Clients of a disk and of rings, which write down what they ask for and get. They and the daemons take less than a
+third of the CPU."""
 
 import contextlib
 import os
@@ -28,8 +28,9 @@ class Pace:
     def __init__(self, nodes, share=SHARE_MAX):
         self._nodes, self._share = nodes, share * len(os.sched_getaffinity(0))
         self._lock, self._ticks = threading.Lock(), {}
-        self._began, self._spent_before, self._looked = time.monotonic(), self._spent(), 0
-        self.first = self._began, self._spent_before
+        # When it looked last, and what was spent then; the beginning of this span; and the first one's.
+        self._looked, self._last = time.monotonic(), self._spent()
+        self._began, self._spent_before = self._first = self._looked, self._last
 
     def wait(self, ending):
         """Waits until there is something to spend, or it ends."""
@@ -38,7 +39,7 @@ class Pace:
 
     def taken(self):
         """The share of the CPU that was taken since the beginning."""
-        began, before = self.first
+        began, before = self._first
         return (self._spent() - before) / (time.monotonic() - began) / len(os.sched_getaffinity(0))
 
     def _is_spent(self):

@@ -71,4 +71,5 @@ def wait_for_books(cluster, what, condition, seconds=60):
         eventually(what, holds, seconds)
     except AssertionError as error:
         raise AssertionError(f"{error}: {told[-1]}") from None
-    print(f"{what} after {time.monotonic() - began:.0f} s: { {pair: amount // MIB for pair, amount in told[-1].items()} } MiB")
+    amounts = {pair: amount // MIB for pair, amount in told[-1].items()}
+    print(f"{what} after {time.monotonic() - began:.0f} s: {amounts} MiB")
