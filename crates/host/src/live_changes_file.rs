@@ -187,20 +187,29 @@ impl ChangeGuard<'_> {
         *pen = WriteState::Writing;
         let (writer, next) = (self.changes.clone(), Arc::clone(next));
         let thread = thread::Builder::new().name("live".to_owned());
-        if let Err(source) = thread.spawn(move || {
+        let spawned = thread.spawn(move || {
             writer.state.write(&next);
             writer.reconcile_later();
-        }) {
-            *pen = WriteState::Free;
-            let path = self.changes.current().path().unwrap_or_default();
-            return Err(PersistError::Write { path, source });
-        }
+        });
+        let thread = match spawned {
+            Ok(thread) => thread,
+            Err(source) => {
+                *pen = WriteState::Free;
+                let path = self.changes.current().path().unwrap_or_default();
+                return Err(PersistError::Write { path, source });
+            }
+        };
         let is_writing = |pen: &mut WriteState| matches!(pen, WriteState::Writing);
         state
             .news
             .wait_while_for(&mut pen, is_writing, state.write_max);
         match std::mem::replace(&mut *pen, WriteState::Free) {
-            WriteState::Written(wrote) => wrote,
+            WriteState::Written(wrote) => {
+                drop(pen);
+                // It ends now. Until then, it holds the state folder's claim, even if this daemon lets go of it.
+                let _ = thread.join();
+                wrote
+            }
             _ => {
                 *pen = WriteState::GivenUp;
                 drop(pen);

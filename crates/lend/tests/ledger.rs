@@ -133,6 +133,11 @@ fn who_leaves_is_advised_nothing_and_is_gone_with_its_goodbye() {
     reported.says = [("a", report(50, 0)), ("b", report(0, 9))].into();
     reported.seconds(2);
     reported.ledger.leaves(reported.now, &name("a"));
+    let leaving = ClusterReport {
+        leaving: true,
+        ..report(50, 0)
+    };
+    reported.says.insert("a", leaving);
     assert!(reported.second().is_empty());
     assert_eq!(reported.state("a"), Some(ClusterNodeState::Leaving));
     reported.ledger.remove_member(reported.now, &name("a"));
@@ -161,6 +166,10 @@ fn who_leaves_says_so_in_each_report() {
     reported.says.insert("a", leaving());
     assert!(reported.second().is_empty());
     assert_eq!(reported.state("a"), Some(ClusterNodeState::Leaving));
+    // It was killed amid that, and runs again at once.
+    reported.says.insert("a", report(50, 0));
+    assert_eq!(reported.second(), [("b".into(), "a".into(), 9)]);
+    assert_eq!(reported.state("a"), Some(ClusterNodeState::Active));
 }
 
 #[test]

@@ -363,13 +363,14 @@ impl ClusterMember {
         };
         let key = self.keys.node(&self.settings.node);
         match self.view.mirror.get(&key) {
-            Some(own)
-                if own.modified > registered
-                    && own.lease != Some(held.lease)
-                    && !self.is_displaced =>
-            {
-                self.is_displaced = true;
-                self.events.push_back(MemberEvent::Displaced);
+            Some(own) if own.modified > registered && own.lease != Some(held.lease) => {
+                if own.lease.is_none() {
+                    // No process wrote that: each has a lease.
+                    self.lease.unregister();
+                } else if !self.is_displaced {
+                    self.is_displaced = true;
+                    self.events.push_back(MemberEvent::Displaced);
+                }
             }
             None if self.view.mirror.revision() >= registered => {
                 self.is_displaced = false;

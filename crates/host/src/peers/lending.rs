@@ -8,7 +8,6 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -130,8 +129,8 @@ pub struct Lending {
     cipher: CipherSelection,
     cluster: Cluster,
     tls: Mutex<PeerTlsSettings>,
-    /// Whether the host was told to leave, and not to join since then.
-    is_told_to_leave: AtomicBool,
+    /// Whether the host was told to join, and was not seen in its cluster since then. Who joins or leaves holds it.
+    joins: Mutex<bool>,
     /// Hears once that the node has parted from all peers.
     has_parted: Mutex<Receiver<()>>,
 }
@@ -195,7 +194,7 @@ impl Lending {
             cipher,
             cluster,
             tls: Mutex::new(tls.clone()),
-            is_told_to_leave: AtomicBool::new(false),
+            joins: Mutex::new(false),
             has_parted: Mutex::new(has_parted),
         }))
     }
@@ -317,17 +316,19 @@ impl Lending {
 
     /// Leaves the cluster: takes and gives back everything within this time, and parts from all. It does not wait.
     pub fn leave(&self, within: Duration) {
-        self.is_told_to_leave.store(true, Ordering::Relaxed);
+        *self.joins.lock() = false;
         self.cluster.resign();
         self.tell(LendingInput::Leave { within });
     }
 
     /// Does what a host does that has parted from all: it registers no more.
     pub fn follow_leave(&self) {
-        // What is late of a leave is no reason: the host may have joined again.
-        let has_parted = self.has_parted.lock().try_recv().is_ok();
-        if has_parted && self.is_told_to_leave.load(Ordering::Relaxed) {
-            self.cluster.unregister(Duration::ZERO);
+        let mut joins = self.joins.lock();
+        match self.status().phase {
+            // It has just joined, and the node has not heard of that yet.
+            LendingPhase::Left if *joins => {}
+            LendingPhase::Left => self.cluster.unregister(Duration::ZERO),
+            _ => *joins = false,
         }
     }
 
@@ -347,7 +348,8 @@ impl Lending {
     ///
     /// A file for etcd is wrong, or the kernel refuses.
     pub fn join(&self, lending: DrainChange) -> Result<(), MembershipError> {
-        self.is_told_to_leave.store(false, Ordering::Relaxed);
+        let mut joins = self.joins.lock();
+        *joins = true;
         if self.is_present() {
             // It is not registered yet if a file for etcd was wrong when it joined.
             return self.cluster.register();

@@ -227,11 +227,12 @@ impl Ledger {
             borrowed: PairCounts::default(),
             ..report
         };
-        if node.report.leaving {
-            self.change_state(now, number, ClusterNodeState::Leaving);
-        } else if node.state != ClusterNodeState::Leaving {
-            self.change_state(now, number, ClusterNodeState::Active);
-        }
+        // Another run of a node that was leaving is not.
+        let state = match node.report.leaving {
+            true => ClusterNodeState::Leaving,
+            false => ClusterNodeState::Active,
+        };
+        self.change_state(now, number, state);
         self.compare_pairs(now, number, &lent_before, &borrowed_before);
     }
 

@@ -7,11 +7,12 @@ use super::event::{LendingChange, LoanEnd, RecallReason};
 use super::link::{LinkState, Notice, NoticeStage};
 use super::machine::LendingNode;
 use super::roles::{HYSTERESIS_BLOCKS, ROLE_PAUSE};
+use super::settings::LeaderNaming;
 use super::status::LendingPhase;
 use crate::control::{
     BlockCount, ByeReason, ControlMessage, NoticeMillis, RecallNotice, RecalledRanges,
 };
-use crate::ids::{LentBlock, PeerId};
+use crate::ids::{LentBlock, PeerId, Term};
 
 /// How often the store is asked for lent blocks while the node wants memory.
 const TAKE_EVERY: Duration = Duration::from_secs(1);
@@ -258,6 +259,12 @@ impl LendingNode {
         if let Some(part) = &mut self.on_demand {
             part.ledger = None;
             part.leader.heard_at = now;
+            if part.settings.leader == LeaderNaming::Elected {
+                // The host registers anew, and is told who leads. Terms may be lower: etcd may have been restored.
+                part.leader.name = None;
+                part.leader.elected = Term::default();
+                part.leader.told = Term::default();
+            }
         }
         self.find_leader(now);
     }
