@@ -6,8 +6,8 @@ use std::time::Duration;
 use sublet_lend::control::{BlockCount, ClusterReport, PairCounts};
 use sublet_lend::ids::{NodeName, Term};
 use sublet_lend::leader::{
-    ADVISE_AFTER, AWAY_AFTER, ClusterNodeState, ClusterNodeStatus, GONE_AFTER, GONE_SHOWN_FOR,
-    Ledger, LedgerAction, LedgerSettings, MISMATCH_ALARM_AFTER,
+    ADVISE_AFTER, AWAY_AFTER, ClusterNodeState, ClusterNodeStatus, EXPECTED_FOR, GONE_AFTER,
+    GONE_SHOWN_FOR, Ledger, LedgerAction, LedgerSettings, MISMATCH_ALARM_AFTER,
 };
 use sublet_policy::placement::PlacementChoice;
 
@@ -98,6 +98,8 @@ fn it_advises_when_all_have_reported_or_after_three_seconds() {
         assert!(some.second().is_empty());
     }
     assert_eq!(some.second(), [("b".into(), "a".into(), 9)]);
+    assert_eq!(some.state("c"), Some(ClusterNodeState::Expected));
+    some.seconds((EXPECTED_FOR - ADVISE_AFTER).as_secs() as u32 + 1);
     assert_eq!(some.state("c"), Some(ClusterNodeState::Away));
 }
 

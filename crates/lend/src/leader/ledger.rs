@@ -24,6 +24,10 @@ pub const ADVISE_AFTER: Duration = Duration::from_secs(3);
 /// A node that has not reported for so long is away.
 pub const AWAY_AFTER: Duration = Duration::from_secs(3);
 
+/// A node that has not reported to a new leader after this time is away. Those that dial anew are not told to thousands
+/// as absent, and then as back.
+pub const EXPECTED_FOR: Duration = Duration::from_secs(10);
+
 /// A node that is away for so long is gone.
 pub const GONE_AFTER: Duration = Duration::from_secs(600);
 
@@ -337,13 +341,10 @@ impl Ledger {
             let node = &self.nodes[n];
             let silent = now.saturating_sub(node.heard_at);
             let next = match node.state {
-                ClusterNodeState::Active
-                | ClusterNodeState::Leaving
-                | ClusterNodeState::Expected
-                    if silent >= AWAY_AFTER =>
-                {
+                ClusterNodeState::Active | ClusterNodeState::Leaving if silent >= AWAY_AFTER => {
                     ClusterNodeState::Away
                 }
+                ClusterNodeState::Expected if silent >= EXPECTED_FOR => ClusterNodeState::Away,
                 ClusterNodeState::Away if now.saturating_sub(node.since) >= GONE_AFTER => {
                     ClusterNodeState::Gone
                 }

@@ -21,8 +21,8 @@ mod pair_books;
 
 pub use cluster_status::{ClusterNodeState, ClusterNodeStatus, ClusterStatus, GivenAdvice};
 pub use ledger::{
-    ADVICE_KEPT_MAX, ADVISE_AFTER, ADVISE_EVERY, AWAY_AFTER, GONE_AFTER, Ledger, LedgerAction,
-    LedgerSettings,
+    ADVICE_KEPT_MAX, ADVISE_AFTER, ADVISE_EVERY, AWAY_AFTER, EXPECTED_FOR, GONE_AFTER, Ledger,
+    LedgerAction, LedgerSettings,
 };
 pub use ledger_view::GONE_SHOWN_FOR;
 pub use member_list::{FULL_LISTS_EACH_SECOND, LIST_TOLD_AGAIN_AFTER, REVISIONS_KEPT_MAX};
