@@ -529,6 +529,22 @@ fn another_process_of_this_name_takes_the_place() {
 }
 
 #[test]
+fn a_registration_that_an_operator_wrote_over_is_made_again() {
+    let mut pair = Pair::settled(Candidacy::Follower);
+    pair.etcd
+        .put("/sublet/prod/1/nodes/a", &record(9), None)
+        .expect("set");
+    pair.settle();
+    let told = pair.told();
+    assert!(!told.contains(&"displaced".to_owned()), "{told:?}");
+    assert_eq!(
+        told.last().map(String::as_str),
+        Some("node a 0000000000000001"),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn a_registration_that_an_operator_deleted_is_made_again() {
     let mut pair = Pair::settled(Candidacy::Follower);
     pair.etcd.delete("/sublet/prod/1/nodes/a");

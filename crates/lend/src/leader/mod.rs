@@ -6,11 +6,11 @@
 //!
 //! ```text
 //!  node:  Expected ──report──▶ Active ◀──report── Away ──10 min, or no member any more──▶ Gone
-//!             └──3 s──▶ Away     │ └──3 s of silence──▶ ▲                                   ▲
+//!             └──10 s─▶ Away     │ └──3 s of silence──▶ ▲                                   ▲
 //!                                └──leave──▶ Leaving ───┴──────────bye──────────────────────┘
 //! ```
 //!
-//! A report says that its node leaves, whatever state that was in.
+//! A report says whether its node leaves, whatever state that was in.
 
 mod cluster_status;
 mod ledger;
