@@ -70,12 +70,17 @@ impl From<FaultBody> for GatewayFault {
                 0 => body.code,
                 code => code,
             },
-            message: match body.message.is_empty() {
-                true => body.error,
-                false => body.message,
-            },
+            message: printable(match body.message.is_empty() {
+                true => &body.error,
+                false => &body.message,
+            }),
         }
     }
+}
+
+/// A text of another program, as a terminal may see it.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
 }
 
 /// Parses the body of an answer whose status is an error. A body that is none is quoted.
@@ -84,8 +89,7 @@ pub fn decode_fault(body: &[u8]) -> GatewayFault {
         Ok(fault) => fault.into(),
         Err(_) => GatewayFault {
             code: 0,
-            message: String::from_utf8_lossy(body)
-                .trim()
+            message: printable(String::from_utf8_lossy(body).trim())
                 .chars()
                 .take(TEXT_CHARS_MAX)
                 .collect(),
@@ -189,6 +193,9 @@ mod tests {
         );
         assert_eq!(decode_fault(&[b'x'; 9_999]).message.len(), TEXT_CHARS_MAX);
         assert_eq!(decode_fault(b"\xff").message, "\u{fffd}");
+        assert_eq!(decode_fault(b"\x1b[2Jno").message, "?[2Jno");
+        let told = decode_fault(br#"{"error":"\u001b[2Jno","code":5}"#);
+        assert_eq!(told.message, "?[2Jno");
         let odd = decode_fault(br#"{"error":{"a":1},"code":"x"}"#);
         assert_eq!(odd.code, 0);
     }

@@ -289,7 +289,7 @@ impl Lending {
 
     /// Returns whether the host takes part in its cluster.
     pub(super) fn is_present(&self) -> bool {
-        let phase = self.status().phase;
+        let phase = self.tables().phase();
         !matches!(phase, LendingPhase::Leaving { .. } | LendingPhase::Left)
     }
 
@@ -324,7 +324,7 @@ impl Lending {
     /// Does what a host does that has parted from all: it registers no more.
     pub fn follow_leave(&self) {
         let mut joins = self.joins.lock();
-        match self.status().phase {
+        match self.tables().phase() {
             // It has just joined, and the node has not heard of that yet.
             LendingPhase::Left if *joins => {}
             LendingPhase::Left => self.cluster.unregister(Duration::ZERO),
@@ -367,7 +367,7 @@ impl Lending {
 
     /// Says goodbye to all peers, so that they do not wait for this host. It lends and borrows nothing from then on.
     pub fn part(&self) {
-        if self.status().phase != LendingPhase::Left {
+        if self.tables().phase() != LendingPhase::Left {
             let within = Duration::ZERO;
             self.control.teller().tell(LendingInput::Leave { within });
             // If the goodbyes do not leave in time, the peers' patience ends by itself.

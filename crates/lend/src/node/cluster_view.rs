@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::flood::SendRate;
 use super::link::Membership;
 use super::machine::LendingNode;
-use super::settings::MEMBERS_MAX;
+use super::membership::PEER_NUMBERS_MAX;
 use super::told_view::{AskedView, ToldView};
 use crate::control::{
     BlockCount, ControlMessage, ListUpTo, ShortText, VIEW_ADVICE_MAX, VIEW_NODES_MAX, ViewAdvice,
@@ -78,11 +78,13 @@ impl LendingNode {
         asked.view.nodes.extend(told.nodes.into_vec());
         let last = asked.last_name();
         if told.more {
-            if last <= before || asked.view.nodes.len() > MEMBERS_MAX {
+            if last <= before || asked.view.nodes.len() > PEER_NUMBERS_MAX {
                 part.ignored += 1;
                 return;
             }
             let tag = asked.tag;
+            // A whole answer may take long. Each part has its own time.
+            asked.since = now;
             part.told.asked = Some(asked);
             let query = Box::new(ViewQuery { tag, after: last });
             return self.send(now, peer, ControlMessage::AskView(query));

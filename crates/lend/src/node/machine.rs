@@ -204,6 +204,11 @@ impl LendingNode {
         self.links.get(peer.slot()).map(|link| &link.name)
     }
 
+    /// Whether the node lends, and whether it takes part in its cluster.
+    pub fn phase(&self) -> LendingPhase {
+        self.phase
+    }
+
     /// How the node stands with its peers.
     pub fn status(&self) -> LendingStatus {
         let is_shown = |peer: &PeerId| {

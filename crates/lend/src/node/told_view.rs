@@ -27,7 +27,7 @@ pub struct ToldView {
 pub(super) struct AskedView {
     /// Its number. Late answers to a question before have another one.
     pub(super) tag: u64,
-    /// When it was asked.
+    /// When its next part was asked for.
     pub(super) since: Duration,
     /// What came of the answer.
     pub(super) view: ToldView,

@@ -276,9 +276,10 @@ impl PostedEvent {
         PostedEvent { actor, ..self }
     }
 
-    /// Adds a text.
+    /// Adds a text. Control characters become question marks: what others wrote stands in such texts, and terminals obey
+    /// some of it.
     pub fn saying(self, text: impl fmt::Display) -> PostedEvent {
-        let mut text = text.to_string();
+        let mut text = text.to_string().replace(char::is_control, "?");
         let mut end = text.len().min(TEXT_BYTES_MAX);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -343,5 +344,23 @@ impl Event {
         // up.
         const BESIDES: usize = 2 * size_of::<usize>() + 2 * size_of::<usize>() + 32;
         size_of::<Event>() + BESIDES + self.cause.object.text_bytes() + self.cause.detail.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_moves_no_cursor_and_has_a_bound() {
+        let said = |text: &str| {
+            let posted = PostedEvent::new(EventId::PolicyChanged, EventReason::Kept).saying(text);
+            match posted.detail {
+                EventDetail::Text(text) => text.to_string(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(said("knob \u{1b}[31mé"), "knob ?[31mé");
+        assert_eq!(said(&"é".repeat(TEXT_BYTES_MAX)).len(), TEXT_BYTES_MAX);
     }
 }

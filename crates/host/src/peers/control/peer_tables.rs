@@ -8,7 +8,7 @@ use rustls::crypto::SecureRandom;
 use sublet_lend::ids::{Incarnation, LeaseId, PeerId, SessionId};
 use sublet_lend::leader::Ledger;
 use sublet_lend::lender::LoanLookup;
-use sublet_lend::node::{LendingNode, LendingStatus, ToldView};
+use sublet_lend::node::{LendingNode, LendingPhase, LendingStatus, ToldView};
 use sublet_lend::wire::HelloMessage;
 
 use super::control_plane_error::ControlPlaneError;
@@ -81,6 +81,11 @@ impl PeerTables {
     /// Reads the ledger, if this node leads.
     pub fn with_ledger<T>(&self, read: impl FnOnce(&Ledger) -> T) -> Option<T> {
         self.node.read().ledger().map(read)
+    }
+
+    /// Whether the node lends, and whether it takes part in its cluster.
+    pub fn phase(&self) -> LendingPhase {
+        self.node.read().phase()
     }
 
     /// Returns whether this node may lead, if it is elected.

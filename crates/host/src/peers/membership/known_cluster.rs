@@ -72,21 +72,13 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::member_news::tests::lends_to_all;
     use super::*;
 
     #[test]
     fn a_registration_that_was_followed_by_another_tells_nothing() {
-        let lend = LendConfig {
-            max: None,
-            to: None,
-            max_each_percent: 50,
-            rate: None,
-            cpu_percent: 25,
-            threads: 1,
-            drain: false,
-        };
         let own = "a".parse().expect("a name");
-        let known = KnownCluster::new(own, lend, PlacementChoice::default());
+        let known = KnownCluster::new(own, lends_to_all(), PlacementChoice::default());
         let first = known.register_anew();
         let tell = |registration: &Registration| {
             let mut notices = 0;

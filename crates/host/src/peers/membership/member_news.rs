@@ -297,7 +297,7 @@ impl MemberNews {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use sublet_etcd::store::{StoreError, Term as EtcdTerm};
     use sublet_lend::node::LendTo;
 
@@ -316,8 +316,8 @@ mod tests {
         }
     }
 
-    fn news_of_a() -> MemberNews {
-        let lend = LendConfig {
+    pub(in super::super) fn lends_to_all() -> LendConfig {
+        LendConfig {
             max: None,
             to: None,
             max_each_percent: 50,
@@ -325,8 +325,11 @@ mod tests {
             cpu_percent: 25,
             threads: 1,
             drain: false,
-        };
-        MemberNews::new(name("a"), lend, PlacementChoice::default())
+        }
+    }
+
+    fn news_of_a() -> MemberNews {
+        MemberNews::new(name("a"), lends_to_all(), PlacementChoice::default())
     }
 
     fn apply(news: &mut MemberNews, events: impl IntoIterator<Item = MemberEvent>) -> ClusterNews {
