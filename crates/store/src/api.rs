@@ -528,6 +528,9 @@ pub struct FarFigures {
     pub ready: Bytes,
     /// Of these, blocks that tenants use. The rest was dropped and is not swept yet.
     pub used: Bytes,
+    /// Blocks that hold nothing and into which nothing came for a second or two, less those that stay ready for tenants
+    /// that evict. They can go back.
+    pub idle: Bytes,
     /// What the records of these blocks and of their frames take here, and from the first lease on the outbox. The
     /// arena may hold so much less, in whole blocks.
     pub overhead: Bytes,

@@ -48,7 +48,7 @@ impl Engine for PageStore {
         for tenant in self.tenants.iter() {
             self.evacuate(tenant, now, thread);
         }
-        self.return_unread(now);
+        self.look_at_far_blocks(now);
         self.fit_all(now);
     }
 }

@@ -64,6 +64,11 @@ impl Store {
         self.pages.return_blocks_of(lease, blocks)
     }
 
+    /// Gives blocks back that hold nothing, of any lease and at most so many. Returns how many were chosen.
+    pub fn give_back_idle(&self, blocks: u32) -> u32 {
+        self.pages.give_back_idle(blocks)
+    }
+
     /// Blocks that go back to their lenders now, each with its lease and its index. Nothing leads to them any more.
     pub fn take_returned(&self) -> Vec<(LeaseSlot, u32)> {
         self.pages.take_returned()

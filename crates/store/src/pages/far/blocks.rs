@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use sublet_types::{Bytes, Second, TenantId};
 
+use super::idle::{BlockLook, IdleCounts};
 use crate::arena::{Block, BlockOwner, PageKind};
 use crate::borrowing::{
     FarAddress, FarFrame, LEASES_MAX, LeaseFigures, LeaseSlot, OpenLeaseError, SEQUENCE_MAX,
@@ -56,6 +57,7 @@ pub(crate) struct FarBlock {
     pub(super) in_flight: AtomicU32,
     /// What becomes of it when it is swept ([`BlockFate`]). Of several, the last in order.
     fate: AtomicU32,
+    last_look: BlockLook,
 }
 
 impl FarBlock {
@@ -68,6 +70,7 @@ impl FarBlock {
             writes: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             fate: AtomicU32::new(0),
+            last_look: BlockLook::default(),
         }
     }
 
@@ -92,6 +95,22 @@ impl FarBlock {
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         let before = self.writes.fetch_update(set, fetch, more).ok()?;
         Some(before + 1)
+    }
+
+    /// Looks at it once per second, while a tenant has it. Returns whether it is idle.
+    pub(super) fn look(&self) -> bool {
+        let writes = self.writes.load(Ordering::Relaxed);
+        self.last_look.look(writes, self.is_empty())
+    }
+
+    /// Returns whether it was idle at the last look and is so still.
+    pub(super) fn is_idle(&self) -> bool {
+        self.last_look.was_idle() && self.is_empty()
+    }
+
+    /// Returns whether it holds no page and none is on its way into it.
+    fn is_empty(&self) -> bool {
+        self.in_flight.load(Ordering::Acquire) == 0 && self.record.live_items() == 0
     }
 
     pub(super) fn raise_fate(&self, fate: BlockFate) {
@@ -124,6 +143,8 @@ pub(crate) struct FarBlocks {
     here: AtomicU32,
     /// Whether a tenant took one since the chores last looked.
     took_some: AtomicBool,
+    /// Those that hold nothing.
+    pub(super) idle: IdleCounts,
 }
 
 struct BlockLists {
@@ -171,6 +192,7 @@ impl FarBlocks {
             ready: AtomicU32::new(0),
             here: AtomicU32::new(0),
             took_some: AtomicBool::new(false),
+            idle: IdleCounts::default(),
         }
     }
 
@@ -315,11 +337,20 @@ impl FarBlocks {
         let block = with_some.min_by_key(|lease| lease.distance)?.ready.pop()?;
         lists.taken += 1;
         self.ready.fetch_sub(1, Ordering::Relaxed);
-        let (record, order) = (&self.get(block).record, lists.taken);
+        self.idle.fewer_ready(self.ready());
+        let (far, order) = (self.get(block), lists.taken);
+        far.last_look.begin_use(far.writes.load(Ordering::Relaxed));
+        let record = &far.record;
         record.open(BlockOwner::Pages(tenant, PageKind::Ephemeral), order, now);
         record.cancel_leaving();
         self.took_some.store(true, Ordering::Relaxed);
         Some(TakenBlock { block, order })
+    }
+
+    /// Records a look at all blocks, which found so many idle that tenants have.
+    pub(super) fn look(&self, idle_held: u32) {
+        let _lists = self.lists.lock();
+        self.idle.look(self.ready(), idle_held);
     }
 
     /// Returns whether a tenant still has a block that it took.
@@ -379,6 +410,7 @@ impl FarBlocks {
         }
         self.ready
             .fetch_sub(withdrawn.len() as u32, Ordering::Relaxed);
+        self.idle.fewer_ready(self.ready());
         withdrawn
     }
 

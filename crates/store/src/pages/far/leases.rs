@@ -124,6 +124,7 @@ impl PageStore {
             borrowed: bytes(far.borrowed()),
             ready: bytes(far.ready()),
             used: bytes(self.tenants.iter().map(Tenant::far_held).sum()),
+            idle: bytes(self.idle_far_blocks()),
             overhead: self.far_overhead_of(far.borrowed()) + self.far.outbox_bytes(),
         }
     }

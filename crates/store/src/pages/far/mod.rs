@@ -12,11 +12,15 @@
 
 mod away;
 mod blocks;
+#[cfg(test)]
+mod counted;
+mod idle;
 mod leases;
 mod outbox;
 mod sweep;
 mod tenant_far;
 mod transfer;
+mod unused;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use sublet_types::{Second, TenantId};
+use sublet_types::TenantId;
 
 use super::blocks::{BlockFate, FarBlockId};
 use crate::borrowing::FarFrame;
@@ -20,9 +20,6 @@ const READY_ONE_IN: u32 = 32;
 /// The most blocks that are kept ready: what a busy tenant fills in 20 ms.
 const READY_MAX: u32 = 32;
 
-/// Seconds after which a block that nobody read goes back to its lender.
-const UNREAD_SECS: u32 = 600;
-
 /// Which far blocks a tenant wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FarWant {
@@ -35,7 +32,7 @@ enum FarWant {
 }
 
 /// Of this many blocks, how many are kept ready.
-fn ready_blocks(blocks: u32) -> u32 {
+pub(super) fn ready_blocks(blocks: u32) -> u32 {
     (blocks / READY_ONE_IN).clamp(1, READY_MAX)
 }
 
@@ -64,7 +61,7 @@ impl PageStore {
     }
 
     /// The tenants that have far blocks, with how many they have for their weight.
-    fn far_holders(&self) -> impl Iterator<Item = (&Tenant, f64)> {
+    pub(super) fn far_holders(&self) -> impl Iterator<Item = (&Tenant, f64)> {
         self.tenants.iter().filter_map(|tenant| {
             let held = tenant.far_held();
             (held > 0).then(|| (tenant, f64::from(held) / f64::from(tenant.weight().0)))
@@ -133,22 +130,6 @@ impl PageStore {
         for _ in kept..tenant.far_held() {
             if !self.drop_oldest_of(tenant, BlockFate::Ready) {
                 break;
-            }
-        }
-    }
-
-    /// Gives blocks back that nobody read for some minutes.
-    pub(crate) fn return_unread(&self, now: Second) {
-        for (tenant, _) in self.far_holders() {
-            let blocks = self
-                .tenant_pages(tenant)
-                .far
-                .all(&self.far.blocks, tenant.id);
-            for block in blocks {
-                let last = self.far.blocks.get(block).record.last_hit();
-                if now.0.saturating_sub(last.0) >= UNREAD_SECS {
-                    self.drop_far_block(block, BlockFate::Returned);
-                }
             }
         }
     }

@@ -522,35 +522,6 @@ fn the_only_page_of_an_extent_may_leave_for_its_neighbour() {
     assert!((0..2 * ROOM).any(left_for_its_neighbour));
 }
 
-/// A block that nobody read for ten minutes goes back to its lender.
-#[test]
-fn blocks_that_nobody_reads_go_back() {
-    let mut fixture = Fixture::new(KEEPING, 4);
-    fixture.fill(ROOM + 40);
-    let (read, _) = fixture.away(ROOM);
-    let worker = &fixture.client.worker;
-    let soon = Second(NOW.0 + 599);
-    while worker.upkeep(soon) {}
-    assert_eq!(fixture.store().take_returned(), []);
-    let key = fixture.client.key(1, read);
-    let GetOutcome::Away(ticket) = worker.get_page(fixture.client.tenant, key, soon, |_| {}) else {
-        panic!("still at the lender");
-    };
-    let page = fixture
-        .lender
-        .fetch(&ticket, FetchAnswer::Honest)
-        .expect("there");
-    worker.arrived(fixture.client.tenant, key, &ticket, &page, soon, |_| {});
-    // They are dropped in one second, and swept by the next.
-    for second in [600, 601] {
-        while worker.upkeep(Second(NOW.0 + second)) {}
-    }
-    let returned = fixture.store().take_returned();
-    assert!(returned.len() >= 2, "{returned:?}");
-    let is_read = |back: &(LeaseSlot, u32)| back.1 == ticket.address.index;
-    assert!(!returned.iter().any(is_read), "it was read: {returned:?}");
-}
-
 /// Two tenants that both fill far memory share it by their weights.
 #[test]
 fn far_memory_is_shared_by_weight() {

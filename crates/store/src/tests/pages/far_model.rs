@@ -17,6 +17,9 @@ use crate::borrowing::{AwayTicket, Borrowing, LEASES_MAX, LeaseSlot};
 const STEPS: u32 = 10_000;
 const RUNS: u64 = 100;
 
+/// After so many steps, the far pages are compared with the model.
+const COUNTED_EACH: u32 = 32;
+
 const LEASES: u16 = 3;
 
 /// Flags of each pool, and the tenant that has it.
@@ -48,6 +51,8 @@ struct World {
     second: u32,
     /// Hits that a lender's bytes served.
     far_hits: u64,
+    /// Blocks that went back because they held nothing.
+    given_back: u64,
 }
 
 impl World {
@@ -75,6 +80,7 @@ impl World {
             contents: 0,
             second: NOW.0,
             far_hits: 0,
+            given_back: 0,
         }
     }
 
@@ -137,7 +143,10 @@ impl World {
             }
             94 => {
                 let (lease, blocks) = (self.lease(), self.below(3) as u32);
-                self.store.return_blocks_of(lease, blocks);
+                match self.below(2) {
+                    0 => _ = self.store.return_blocks_of(lease, blocks),
+                    _ => self.give_back_idle(blocks),
+                }
                 self.store.take_returned();
             }
             95 => self.set_something(),
@@ -304,6 +313,25 @@ impl World {
         self.worker().release(release, Second(self.second));
     }
 
+    /// What goes back because it holds nothing costs no page.
+    fn give_back_idle(&mut self, blocks: u32) {
+        let pages = self.store.pages.assert_far_counted();
+        self.given_back += u64::from(self.store.give_back_idle(blocks));
+        assert_eq!(self.store.pages.assert_far_counted(), pages);
+    }
+
+    /// Compares what each far block counts with its frames, and these with the pages that the model knows.
+    fn check_far_counts(&self) {
+        let pages = self.store.pages.assert_far_counted();
+        let is_away = |(pool, object, index): &PagePlace| {
+            let client = &self.clients[*pool];
+            let key = client.key(*object, *index);
+            client.worker.away_ticket(client.tenant, key, NOW).is_some()
+        };
+        let away = self.model.keys().filter(|place| is_away(place)).count();
+        assert_eq!(pages.away, away as u64);
+    }
+
     fn lend(&mut self) {
         let (lease, blocks) = (self.lease(), 1 + self.below(6) as u32);
         self.lender.lend(&self.store, lease, blocks);
@@ -368,13 +396,21 @@ impl World {
 
 /// Runs a world for each seed.
 fn run_worlds(seeds: Range<u64>) {
-    let (mut far_hits, runs) = (0, seeds.end - seeds.start);
+    let (mut far_hits, mut given_back, runs) = (0, 0, seeds.end - seeds.start);
     for seed in seeds {
         let mut world = World::new(seed);
-        (0..STEPS).for_each(|_| world.step());
+        for step in 0..STEPS {
+            world.step();
+            world.store.pages.assert_far_counted();
+            if step.is_multiple_of(COUNTED_EACH) {
+                world.check_far_counts();
+            }
+        }
         world.finish();
         far_hits += world.far_hits;
+        given_back += world.given_back;
     }
+    assert!(given_back > runs, "{given_back} blocks went back");
     assert!(
         far_hits > runs * u64::from(STEPS) / 2000,
         "{far_hits} hits at the lender"

@@ -8,6 +8,7 @@ mod far_figures;
 mod far_model;
 mod far_sequential;
 mod far_targets;
+mod far_unused;
 mod lender;
 mod looks;
 mod model;
