@@ -122,7 +122,7 @@ pub(super) fn reason_of_borrow_end(end: BorrowEnd) -> EventReason {
 pub(super) fn reason_of_return(reason: ReturnReason) -> EventReason {
     match reason {
         ReturnReason::Recalled => EventReason::Recalled,
-        ReturnReason::Unread => EventReason::Unread,
+        ReturnReason::Unused => EventReason::Unused,
         ReturnReason::NoRoom => EventReason::NoRoom,
         ReturnReason::Leaving => EventReason::Leaving,
     }

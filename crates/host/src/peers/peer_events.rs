@@ -302,9 +302,9 @@ mod tests {
                 LendingChange::Returned {
                     lease,
                     blocks,
-                    reason: ReturnReason::Unread,
+                    reason: ReturnReason::Unused,
                 },
-                "borrow.returned unread 6291456 bytes",
+                "borrow.returned unused 6291456 bytes",
             ),
             (
                 LendingChange::BorrowEnded {
@@ -393,7 +393,7 @@ mod tests {
         ];
         let ends = by_lender.into_iter().chain(others);
         changes.extend(ends.map(|reason| LendingChange::BorrowEnded { lease, reason }));
-        let returns = all!(ReturnReason: Recalled Unread NoRoom Leaving);
+        let returns = all!(ReturnReason: Recalled Unused NoRoom Leaving);
         changes.extend(returns.map(|reason| LendingChange::Returned {
             lease,
             blocks,

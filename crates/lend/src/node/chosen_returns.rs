@@ -1,4 +1,4 @@
-//! Why blocks go back that a store has emptied: a lender asked for so many, or nobody read them.
+//! Why blocks go back that a store has emptied: a lender asked for so many, or nobody used them.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl ChosenReturns {
     /// Records that blocks go back to a lender now. Returns why.
     pub fn give_back(&mut self, lender: PeerId, blocks: u32) -> ReturnReason {
         let Some(chosen) = self.0.get_mut(&lender) else {
-            return ReturnReason::Unread;
+            return ReturnReason::Unused;
         };
         let reason = chosen.reason;
         chosen.left = chosen.left.saturating_sub(blocks);
@@ -60,8 +60,8 @@ mod tests {
             returns.give_back(lender, blocks)
         };
         assert_eq!(next(), ReturnReason::Recalled);
-        assert_eq!(next(), ReturnReason::Unread, "nobody asked for any");
+        assert_eq!(next(), ReturnReason::Unused, "nobody asked for any");
         assert_eq!(next(), ReturnReason::Recalled, "one of these was asked for");
-        assert_eq!(next(), ReturnReason::Unread);
+        assert_eq!(next(), ReturnReason::Unused);
     }
 }

@@ -207,8 +207,8 @@ pub enum BorrowEnd {
 pub enum ReturnReason {
     /// The lender asks for them.
     Recalled,
-    /// Nobody read them for long.
-    Unread,
+    /// They held nothing, or nobody read them for long.
+    Unused,
     /// They do not fit what the node may hold.
     NoRoom,
     /// One of both leaves.

@@ -43,7 +43,7 @@ fn chaos(world: &mut World) {
             member,
             peer_of(member, other),
             amount / 4,
-            ReturnReason::Unread,
+            ReturnReason::Unused,
         ),
         81..=84 => {
             world

@@ -98,7 +98,7 @@ fn what_is_returned_leaves_an_idle_connection_that_ends_alone() {
     let (mut world, lender) = borrowed(2);
     world.members[A].wanted = 0;
     while owed(&world) > 0 {
-        world.give_back(A, peer_of(A, lender), 16, ReturnReason::Unread);
+        world.give_back(A, peer_of(A, lender), 16, ReturnReason::Unused);
         world.run(secs(1));
     }
     world.run(secs(2));

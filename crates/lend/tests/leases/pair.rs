@@ -242,7 +242,7 @@ fn what_was_returned_or_taken_while_the_connection_was_lost_is_found_out() {
     let mut world = borrowed(13);
     world.partitions.insert((A, B));
     world.run(secs(3));
-    world.give_back(A, peer_of(A, B), 4, ReturnReason::Unread);
+    world.give_back(A, peer_of(A, B), 4, ReturnReason::Unused);
     world.take(B, 3, RecallReason::Host);
     world.members[A].wanted = 0;
     let given = 16 - owed(&world);

@@ -52,6 +52,8 @@ pub(super) enum ClusterEvent {
     Heal,
     /// Guests stop.
     Quiet,
+    /// Guests flush everything, and nobody wishes for memory.
+    Empty,
     /// The run is over.
     End,
 }

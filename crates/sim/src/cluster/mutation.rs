@@ -32,6 +32,8 @@ pub enum Mutation {
     TakenNotNoted,
     /// A borrower keeps blocks that their lender took.
     RecalledKept,
+    /// A borrower keeps blocks that hold nothing.
+    IdleKept,
     /// The bytes that a lender gives are believed.
     SealUnchecked,
     /// A read waits for its answer for ever.
@@ -66,7 +68,7 @@ fn known() -> String {
 
 impl Mutation {
     /// Every rule that can be left out.
-    pub const ALL: [Mutation; 20] = [
+    pub const ALL: [Mutation; 21] = [
         Mutation::NonceWithoutSequence,
         Mutation::IndexUsedAgain,
         Mutation::RecallWithoutGeneration,
@@ -78,6 +80,7 @@ impl Mutation {
         Mutation::AuditIgnored,
         Mutation::TakenNotNoted,
         Mutation::RecalledKept,
+        Mutation::IdleKept,
         Mutation::SealUnchecked,
         Mutation::NoTimeLimit,
         Mutation::RecallAsks,
@@ -103,6 +106,7 @@ impl Mutation {
             Mutation::AuditIgnored => "audit-ignored",
             Mutation::TakenNotNoted => "taken-not-noted",
             Mutation::RecalledKept => "recalled-kept",
+            Mutation::IdleKept => "idle-kept",
             Mutation::SealUnchecked => "seal-unchecked",
             Mutation::NoTimeLimit => "no-time-limit",
             Mutation::RecallAsks => "recall-asks",
@@ -140,7 +144,8 @@ impl Mutation {
             Mutation::UnansweredForgotten
             | Mutation::AuditIgnored
             | Mutation::TakenNotNoted
-            | Mutation::RecalledKept => ClusterJudge::Books,
+            | Mutation::RecalledKept
+            | Mutation::IdleKept => ClusterJudge::Books,
             Mutation::NoTimeLimit
             | Mutation::LowerTermObeyed
             | Mutation::SilentLeaderAwaited

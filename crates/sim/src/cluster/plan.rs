@@ -38,14 +38,16 @@ pub struct ClusterPlan {
     pub faults_for: VirtualDuration,
     /// How long guests go on after everything has healed.
     pub heals_for: VirtualDuration,
-    /// How long all is quiet then, before the last judgement.
+    /// How long all is quiet then, before the judges look.
     pub quiet_for: VirtualDuration,
+    /// How long nodes have to give everything back whose pages are flushed then, before the judges look a last time.
+    pub empties_for: VirtualDuration,
     /// The network between the nodes.
     pub speed: NetworkSpeed,
 }
 
 impl ClusterPlan {
-    /// The plan for so many nodes: 30 s of faults, and 30 s to converge.
+    /// The plan for so many nodes: 30 s of faults, 30 s to converge, and 6 s to give everything back.
     pub fn of(nodes: u16) -> ClusterPlan {
         ClusterPlan {
             nodes,
@@ -55,6 +57,7 @@ impl ClusterPlan {
             faults_for: VirtualDuration::secs(30),
             heals_for: VirtualDuration::secs(15),
             quiet_for: VirtualDuration::secs(15),
+            empties_for: VirtualDuration::secs(6),
             speed: NetworkSpeed::default(),
         }
     }
@@ -69,9 +72,14 @@ impl ClusterPlan {
         self.faults_for + self.heals_for
     }
 
+    /// When guests flush everything.
+    pub(super) fn empties_after(&self) -> VirtualDuration {
+        self.quiet_after() + self.quiet_for
+    }
+
     /// When the run is over.
     pub(super) fn ends_after(&self) -> VirtualDuration {
-        self.faults_for + self.heals_for + self.quiet_for
+        self.empties_after() + self.empties_for
     }
 }
 

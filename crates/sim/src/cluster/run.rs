@@ -1,4 +1,5 @@
-//! One run: faults, then everything heals, then all is quiet and the judges look a last time.
+//! One run: faults, then everything heals, then all is quiet and the judges look. Then everything is flushed and goes
+//! back, and they look a last time.
 
 use super::environment::ClusterEvent;
 use super::leadership::Leadership;
@@ -78,7 +79,7 @@ impl ClusterRun {
             }
             nemesis.follow(&mut world, event)?;
             if event == ClusterEvent::End {
-                world.judge_quiet();
+                world.judge_end();
                 break;
             }
             if world.env.judges.verdict().is_some() {

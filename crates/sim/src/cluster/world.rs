@@ -91,6 +91,7 @@ impl ClusterWorld {
         env.after(LOOK_EVERY, ClusterEvent::LeadersLook);
         env.after(plan.heals_after(), ClusterEvent::Heal);
         env.after(plan.quiet_after(), ClusterEvent::Quiet);
+        env.after(plan.empties_after(), ClusterEvent::Empty);
         env.after(plan.ends_after(), ClusterEvent::End);
         Ok(world)
     }
@@ -238,6 +239,10 @@ impl ClusterWorld {
                 self.with(run, |node, env| node.need_over(env, own));
             }
             ClusterEvent::Quiet => self.quieten(),
+            ClusterEvent::Empty => {
+                self.judge_quiet();
+                self.empty();
+            }
             _ => {}
         }
         Some(event)
@@ -340,8 +345,28 @@ impl ClusterWorld {
         }
     }
 
+    /// Lets guests flush everything, and nobody wish for anything.
+    fn empty(&mut self) {
+        for number in self.numbers() {
+            if let Some((node, env)) = self.running(number) {
+                node.empty(env);
+            }
+        }
+    }
+
+    /// Judges what must hold when all has been quiet, and then empty.
+    pub(super) fn judge_end(&mut self) {
+        self.judge_quiet();
+        for number in self.numbers() {
+            if let Some((node, env)) = self.running(number) {
+                let finding = node.books().check_empty();
+                env.judge(number, finding);
+            }
+        }
+    }
+
     /// Judges what must hold when all has been quiet.
-    pub(super) fn judge_quiet(&mut self) {
+    fn judge_quiet(&mut self) {
         self.judge_followers();
         for number in self.numbers() {
             let Some(node) = self.places[number.slot()].node.as_deref() else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sublet_lend::wanted::{ArenaGrowth, WantedMeter};
+use sublet_lend::wanted::{ArenaGrowth, BorrowedBlocks, WantedMeter};
 
 /// How a node knows what it wants of others.
 #[derive(Clone, Debug)]
@@ -56,7 +56,11 @@ impl NodeWish {
             NodeWish::Overflow(meter) => {
                 // The daemon's tenants evict a page whether a lender takes it or not.
                 meter.record(look.now, look.refused + look.sent, look.growth);
-                let in_all = meter.wanted(look.now, look.borrowed, u32::MAX);
+                let borrowed = BorrowedBlocks {
+                    all: look.borrowed,
+                    idle: 0,
+                };
+                let in_all = meter.wanted(look.now, borrowed, u32::MAX);
                 in_all.saturating_sub(look.borrowed)
             }
         }

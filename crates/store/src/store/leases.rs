@@ -64,6 +64,11 @@ impl Store {
         self.pages.return_blocks_of(lease, blocks)
     }
 
+    /// How many borrowed blocks hold nothing and can go back.
+    pub fn idle_borrowed(&self) -> u32 {
+        self.pages.idle_far_blocks()
+    }
+
     /// Gives blocks back that hold nothing, of any lease and at most so many. Returns how many were chosen.
     pub fn give_back_idle(&self, blocks: u32) -> u32 {
         self.pages.give_back_idle(blocks)

@@ -269,7 +269,7 @@ events! {
     BorrowNoticed "borrow.noticed" Info "a peer asks for its memory back" [Recalled]
         "A lender asked this host to give memory back within a while."
         "Nothing.";
-    BorrowReturned "borrow.returned" Info "borrowed memory was given back" [Recalled Unread NoRoom Leaving]
+    BorrowReturned "borrow.returned" Info "borrowed memory was given back" [Recalled Unused NoRoom Leaving]
         "This host gave memory back to its lender."
         "Nothing.";
     BorrowRecalled "borrow.recalled" Info "a peer took its memory back" [Recalled]

@@ -124,7 +124,7 @@ whys! {
     Restarted "restarted" "the other host runs anew";
     Shut "shut" "the other host is shut out";
     UnknownLease "unknown-lease" "the lender does not have this lease";
-    Unread "unread" "nobody read it for long";
+    Unused "unused" "it held nothing, or nobody read it for long";
     NoRoom "no-room" "it does not fit what the host may hold";
     Slower "slower" "the lender takes longer than the backing would";
     Quicker "quicker" "the lender answers sooner than the backing would";

@@ -226,7 +226,7 @@ impl ControlThread {
         self.inputs.push_back(self.store.lendable());
         if is_due(self.times.measured_at, MEASURE_EVERY) {
             self.times.measured_at = Some(now);
-            self.inputs.push_back(self.store.measure_wanted(now));
+            self.inputs.extend(self.store.measure_wanted(now));
             self.inputs.push_back(self.store.arena());
         }
         self.hear_fetchers();

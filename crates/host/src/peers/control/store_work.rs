@@ -12,7 +12,7 @@ use sublet_lend::ids::{LeaseId, LentBlock, PeerId};
 use sublet_lend::index_set::{IndexRange, IndexRanges, IndexSet};
 use sublet_lend::node::{ChosenReturns, LendingAction, LendingInput, RecallReason, ReturnReason};
 use sublet_lend::seal::{Cipher, LeaseKey};
-use sublet_lend::wanted::{ArenaGrowth, WantedMeter};
+use sublet_lend::wanted::{ArenaGrowth, BorrowedBlocks, WantedMeter};
 use sublet_store::{
     Borrowing, LeaseSlot, OpenLeaseError, PageTally, Store, StoreFigures, TenantFigures, Worker,
 };
@@ -311,28 +311,37 @@ impl StoreWork {
     pub(super) fn arena(&self) -> LendingInput {
         let figures = self.store().figures();
         let free = figures.limit - figures.held - figures.far.overhead;
-        let blocks = |bytes: Bytes| u32::try_from(bytes.blocks()).unwrap_or(u32::MAX);
         LendingInput::Arena {
-            total: blocks(figures.limit),
-            free: blocks(free),
+            total: blocks_of(figures.limit),
+            free: blocks_of(free),
         }
     }
 
-    /// What the node wants now, from what its tenants evicted. It is to be called each second.
-    pub(super) fn measure_wanted(&mut self, now: Duration) -> LendingInput {
+    /// What the node wants now, from what its tenants evicted. Blocks that hold nothing go back if it wants fewer than
+    /// it has. It is to be called each second.
+    pub(super) fn measure_wanted(&mut self, now: Duration) -> Vec<LendingInput> {
         let tenants = self.store().tenants();
         let may_borrow = |tenant: &&TenantFigures| (self.borrowing)(tenant) == Borrowing::Allowed;
         let evicted = tenants.iter().filter(may_borrow);
         let evicted = evicted.map(|tenant| sendable(&tenant.pages.tally)).sum();
-        let growth = growth(&self.store().figures());
-        self.meter.record(now, evicted, growth);
-        let borrowed = self.tables.node.read().borrows().borrowed();
-        let most = self.borrow_max.min(borrowed + self.blocks_with_room());
+        let figures = self.store().figures();
+        self.meter.record(now, evicted, growth(&figures));
+        let borrowed = BorrowedBlocks {
+            all: self.tables.node.read().borrows().borrowed(),
+            idle: self.store().idle_borrowed(),
+        };
+        let most = self.borrow_max.min(borrowed.all + self.blocks_with_room());
         let blocks = match self.tables.far.wish().get() {
-            Some(asked) => asked_blocks(borrowed, asked).min(most),
+            // It may give back what it does not need, but gets no more.
+            Some(Pages(0)) => self.meter.wanted(now, borrowed, most.min(borrowed.all)),
+            Some(asked) => asked_blocks(borrowed.all, asked).min(most),
             None => self.meter.wanted(now, borrowed, most),
         };
-        LendingInput::Wanted { blocks }
+        let unwanted = borrowed.all.saturating_sub(blocks);
+        self.store().give_back_idle(unwanted);
+        let mut inputs = self.returned();
+        inputs.push(LendingInput::Wanted { blocks });
+        inputs
     }
 
     /// How many further blocks have a record, and room for it in the arena.
@@ -372,14 +381,18 @@ fn sendable(tally: &PageTally) -> u64 {
 /// The records of far blocks that no block has. The store has `borrow_max` of them. It counts a block as borrowed until
 /// it is swept, even if its lease has ended.
 fn vacant_records(borrow_max: u32, borrowed_in_store: Bytes) -> u32 {
-    let used = u32::try_from(borrowed_in_store.blocks()).unwrap_or(u32::MAX);
-    borrow_max.saturating_sub(used)
+    borrow_max.saturating_sub(blocks_of(borrowed_in_store))
 }
 
 /// The blocks that a policy wants in all: those that it has, and those that it asks beyond.
 fn asked_blocks(borrowed: u32, asked: Pages) -> u32 {
     let more = asked.bytes().0.div_ceil(BLOCK_BYTES);
     borrowed.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))
+}
+
+/// An amount in whole blocks.
+fn blocks_of(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.blocks()).unwrap_or(u32::MAX)
 }
 
 /// Returns whether the arena may grow by a block. The records of borrowed blocks count against its limit.

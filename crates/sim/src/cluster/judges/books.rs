@@ -60,6 +60,16 @@ impl NodeBooks {
             pages => finding(format!("{pages} pages never left the outbox")),
         }
     }
+
+    /// What must hold besides when every page was flushed, and nobody wishes for memory.
+    pub(in crate::cluster) fn check_empty(&self) -> Option<Finding> {
+        match self.borrowed {
+            0 => None,
+            blocks => finding(format!(
+                "{blocks} blocks hold nothing and were not given back"
+            )),
+        }
+    }
 }
 
 /// What a lender and a borrower count of each other, in blocks.
@@ -127,6 +137,15 @@ mod tests {
         ] {
             assert!(unquiet.check().is_none() && unquiet.check_quiet().is_some());
         }
+        assert!(GOOD.check_empty().is_some());
+        assert_eq!(
+            NodeBooks {
+                borrowed: 0,
+                ..GOOD
+            }
+            .check_empty(),
+            None
+        );
         let pair = PairBooks {
             borrower: NodeNumber(1),
             lent: 4,

@@ -152,8 +152,9 @@ impl ClusterNode {
         if self.chores_at.is_none_or(|at| local >= at) {
             self.chores_at = Some(local + CHORES_EVERY);
             self.state.memory.do_chores(now);
-            let wanted = self.work.wanted(&self.state, &self.lending, self.wish);
-            self.inputs.push_back(wanted);
+            let (state, lending) = (&mut self.state, &self.lending);
+            let inputs = self.work.measure_wanted(state, env, lending, self.wish);
+            self.inputs.extend(inputs);
             self.inputs.push_back(self.state.memory.arena());
         }
         self.follow_etcd(env);
@@ -212,6 +213,13 @@ impl ClusterNode {
         let (guest, mut tools) = self.guest_tools();
         guest.act(&mut tools, env);
         self.courier.wake_if_waiting(&self.state, env);
+    }
+
+    /// Lets the guest flush all its pages, and wishes for nothing.
+    pub(in crate::cluster) fn empty(&mut self, env: &mut Environment) {
+        self.wish = 0;
+        let (guest, mut tools) = self.guest_tools();
+        guest.flush_all(&mut tools, env);
     }
 
     /// Says when the guest acts next.

@@ -139,6 +139,14 @@ impl ClusterGuest {
         }
     }
 
+    /// Flushes all pages of all pools.
+    pub(super) fn flush_all(&self, tools: &mut GuestTools<'_>, env: &mut Environment) {
+        for pool in GuestPool::ALL {
+            let pages = (0..self.habits.pages).map(|number| GuestPage { pool, number });
+            pages.for_each(|page| flush(tools, env, page));
+        }
+    }
+
     fn write(&mut self, tools: &mut GuestTools<'_>, env: &mut Environment, page: GuestPage) {
         let node = tools.state.node();
         let version = match page.pool {

@@ -15,6 +15,8 @@ mod page_server;
 mod routes;
 mod state;
 mod store_work;
+#[cfg(test)]
+mod tests;
 
 pub(super) use cluster_node::{ClusterNode, ConnectionOpener, NodeShape};
 pub(super) use guest::{ClusterGuest, GuestDisk, GuestHabits};

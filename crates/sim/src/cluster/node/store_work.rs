@@ -145,16 +145,27 @@ impl StoreWork {
         inputs
     }
 
-    /// What the node wants in all, if it wishes for so many blocks and the store has records for them.
-    pub(super) fn wanted(&self, state: &NodeState, node: &LendingNode, wish: u32) -> LendingInput {
+    /// What the node wants in all, if it wishes for so many blocks and the store has records for them. Blocks that hold
+    /// nothing go back if it wants fewer than it has.
+    pub(super) fn measure_wanted(
+        &mut self,
+        state: &mut NodeState,
+        env: &mut Environment,
+        node: &LendingNode,
+        wish: u32,
+    ) -> Vec<LendingInput> {
         let in_store = state.memory.store.figures().far.borrowed.0 / BLOCK;
         let in_store = u32::try_from(in_store).unwrap_or(u32::MAX);
         let vacant = self.borrow_max.saturating_sub(in_store);
         let borrowed = node.borrows().borrowed();
-        let most = self.borrow_max.min(borrowed + vacant);
-        LendingInput::Wanted {
-            blocks: wish.min(most),
+        let blocks = wish.min(self.borrow_max.min(borrowed + vacant));
+        if !env.leaves_out(Mutation::IdleKept) {
+            let unwanted = borrowed.saturating_sub(blocks);
+            state.memory.store.give_back_idle(unwanted);
         }
+        let mut inputs = self.returned(state, env);
+        inputs.push(LendingInput::Wanted { blocks });
+        inputs
     }
 }
 

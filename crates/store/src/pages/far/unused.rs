@@ -39,7 +39,7 @@ impl PageStore {
     }
 
     /// The number of idle blocks that may go back: all if no block holds anything. Otherwise some are kept ready.
-    pub(super) fn idle_far_blocks(&self) -> u32 {
+    pub(crate) fn idle_far_blocks(&self) -> u32 {
         let far = &self.far.blocks;
         let held: u32 = self.tenants.iter().map(Tenant::far_held).sum();
         let idle_held = far.idle.held().min(held);

@@ -40,7 +40,7 @@ pub(super) struct TestNode {
     /// Connections that carry pages, as they were handed on.
     pub(super) page_connections: Arc<Mutex<Vec<TcpStream>>>,
     tenant: (TenantId, PoolId),
-    clock: Clock,
+    pub(super) clock: Clock,
     put: u32,
 }
 

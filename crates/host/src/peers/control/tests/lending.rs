@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sublet_lend::lender::LoanLookup;
-use sublet_lend::node::{BorrowEnd, LendingChange, LendingInput, LoanEnd, RecallReason};
+use sublet_lend::node::{
+    BorrowEnd, LendingChange, LendingInput, LoanEnd, RecallReason, ReturnReason,
+};
 use sublet_lend::wire::ConnectionClass;
 use sublet_types::Pages;
 
@@ -51,7 +53,8 @@ fn a_short_node_borrows_and_page_connections_can_prove_whose_they_are() {
     assert_eq!(beyond, LoanLookup::Foreign);
 }
 
-/// A policy that asks other hosts is obeyed, though nothing was evicted.
+/// A policy that asks other hosts is obeyed, though nothing was evicted. When it asks no more, what holds nothing goes
+/// back.
 #[test]
 fn what_the_policy_asks_is_borrowed() {
     let (time, authority) = (TestTime::start(), TestAuthority::new());
@@ -63,6 +66,19 @@ fn what_the_policy_asks_is_borrowed() {
     time.wait("no more is wanted than there is", || {
         a.plane.tables().status().wanted == 3
     });
+    let worker = a.worker();
+    time.wait("all is given back", || {
+        time.0.advance(Duration::from_millis(20));
+        while worker.upkeep(a.clock.now()) {}
+        a.borrowed() == 0 && b.store.lent() == 0
+    });
+    assert!(a.noticed(|change| matches!(
+        change,
+        LendingChange::Returned {
+            reason: ReturnReason::Unused,
+            ..
+        }
+    )));
 }
 
 #[test]
