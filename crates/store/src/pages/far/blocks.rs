@@ -100,17 +100,17 @@ impl FarBlock {
     /// Looks at it once per second, while a tenant has it. Returns whether it is idle.
     pub(super) fn look(&self) -> bool {
         let writes = self.writes.load(Ordering::Relaxed);
-        self.last_look.look(writes, self.is_empty())
+        self.last_look.look(writes, self.pages())
     }
 
     /// Returns whether it was idle at the last look and is so still.
     pub(super) fn is_idle(&self) -> bool {
-        self.last_look.was_idle() && self.is_empty()
+        self.last_look.was_idle() && self.pages() == 0
     }
 
-    /// Returns whether it holds no page and none is on its way into it.
-    fn is_empty(&self) -> bool {
-        self.in_flight.load(Ordering::Acquire) == 0 && self.record.live_items() == 0
+    /// The pages that it holds, or that are on their way into it. One that is both counts twice.
+    fn pages(&self) -> u32 {
+        self.in_flight.load(Ordering::Acquire) + self.record.live_items()
     }
 
     pub(super) fn raise_fate(&self, fate: BlockFate) {

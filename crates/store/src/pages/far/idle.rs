@@ -20,10 +20,10 @@ impl BlockLook {
         self.writes.store(writes.wrapping_sub(1), Ordering::Relaxed);
     }
 
-    /// Looks at the block after this many writes into it. Returns whether it is idle.
-    pub(super) fn look(&self, writes: u32, is_empty: bool) -> bool {
+    /// Looks at the block after this many writes into it, when it holds so many pages. Returns whether it is idle.
+    pub(super) fn look(&self, writes: u32, pages: u32) -> bool {
         let before = self.writes.swap(writes, Ordering::Relaxed);
-        let is_idle = is_empty && writes == before;
+        let is_idle = pages == 0 && writes == before;
         self.is_idle.store(is_idle, Ordering::Relaxed);
         is_idle
     }
@@ -87,12 +87,12 @@ mod tests {
     fn a_block_is_idle_if_nothing_came_between_two_looks_and_nothing_is_left() {
         let look = BlockLook::default();
         look.begin_use(7);
-        assert!(!look.look(7, true), "it was taken since the last look");
-        assert!(look.look(7, true) && look.was_idle());
-        assert!(!look.look(9, true), "two pages came and went");
-        assert!(!look.look(9, false), "a page is in it");
+        assert!(!look.look(7, 0), "it was taken since the last look");
+        assert!(look.look(7, 0) && look.was_idle());
+        assert!(!look.look(9, 0), "two pages came and went");
+        assert!(!look.look(9, 1), "a page is in it");
         assert!(!look.was_idle());
-        assert!(look.look(9, true), "it went");
+        assert!(look.look(9, 0), "it went");
         look.begin_use(9);
         assert!(!look.was_idle());
     }
