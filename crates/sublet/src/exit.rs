@@ -77,6 +77,9 @@ fn next_step(kind: io::ErrorKind) -> &'static str {
         io::ErrorKind::PermissionDenied => {
             "The admin socket is its owner's: ask as the daemon's user, or as root (sudo)."
         }
+        io::ErrorKind::TimedOut => {
+            "It may be stopped, or very busy: see its log, and what `ps -C sublet -o pid,stat,args` shows."
+        }
         _ => {
             "Start one: sublet serve. If it runs elsewhere, say where its admin socket is: --admin PATH."
         }

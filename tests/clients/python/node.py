@@ -62,7 +62,10 @@ class Node:
         self.face = face
         self.options = list(options)
         self.port = port or free_port()
-        self.folder = tempfile.mkdtemp(prefix="node-")
+        self.kept_until_the_end = tempfile.TemporaryDirectory(
+            prefix="node-", ignore_cleanup_errors=True
+        )
+        self.folder = self.kept_until_the_end.name
         self.process = None
         self.start()
 

@@ -47,7 +47,7 @@ pub struct ClusterStatus {
 pub enum ClusterMode {
     /// It is connected with each member, and asks those that have most.
     Mesh,
-    /// It asks two members of chance.
+    /// It asks two members at random.
     NoLeader,
     /// A leader that its config names advises it.
     NamedLeader,
@@ -86,6 +86,8 @@ pub struct EtcdStatus {
 pub enum EtcdState {
     /// The node is a member there, and sees changes.
     Connected,
+    /// It begins to be one.
+    Registering,
     /// It is not, or etcd does not answer.
     Failing,
     /// The node does not try to be a member, because it has left its cluster.
@@ -97,6 +99,7 @@ impl EtcdState {
     pub fn name(self) -> &'static str {
         match self {
             EtcdState::Connected => "connected",
+            EtcdState::Registering => "registering",
             EtcdState::Failing => "failing",
             EtcdState::Unregistered => "unregistered",
         }

@@ -26,7 +26,9 @@ impl RawValue {
 
     /// Where a host stands.
     pub(crate) fn rack(&self) -> Result<RackName, ValueError> {
-        Ok(RackName(self.node()?))
+        let said = self.text()?;
+        let name = said.parse().map_err(|_| ValueError::Rack(said))?;
+        Ok(RackName(name))
     }
 
     /// A placement policy with its knobs as the catalogue has them.

@@ -91,6 +91,11 @@ pub enum ValueError {
     /// It is not the name of a shared pool.
     #[error("{0}")]
     SharedName(#[from] SharedNameError),
+    /// It is not the name of a rack.
+    #[error(
+        "{0:?} is no name for a rack: use 1 to 64 letters, digits, '-', '_' or '.', beginning with a letter or digit"
+    )]
+    Rack(String),
     /// It is not a place to listen on.
     #[error("{0}")]
     Listen(#[from] ListenAddressError),

@@ -9,11 +9,12 @@ use sublet_client::messages::{
 use sublet_etcd::member::TTL_DEFAULT;
 use sublet_lend::control::{ViewAdvice, ViewAlarm, ViewNode, ViewState};
 use sublet_lend::leader::{self, ClusterNodeStatus, GivenAdvice, Ledger, PairMismatch};
-use sublet_lend::node::{LendingStatus, LinkState, PeerStatus, ToldView};
+use sublet_lend::node::{LEADER_SILENT_AFTER, LendingStatus, ToldView};
 use sublet_policy::placement::PlacementChoice;
 use sublet_tls::peer::NodeIdentity;
 use sublet_types::{BLOCK_BYTES, Bytes, NodeName};
 
+use super::cluster_peers::view_of_peers;
 use super::lending::Lending;
 use super::lending_figures::{FiguresTime, lend_phase};
 
@@ -105,10 +106,11 @@ fn etcd_status(lending: &Lending) -> Option<EtcdStatus> {
     let failure = status.last_failure.filter(recent).map(|(why, _)| why);
     Some(EtcdStatus {
         endpoints: etcd.endpoints.iter().map(ToString::to_string).collect(),
-        state: match status.is_registered && failure.is_none() {
-            true => EtcdState::Connected,
-            false if registers.is_none() => EtcdState::Unregistered,
-            false => EtcdState::Failing,
+        state: match (registers.is_some(), &failure) {
+            (false, _) => EtcdState::Unregistered,
+            (true, Some(_)) => EtcdState::Failing,
+            (true, None) if status.is_registered => EtcdState::Connected,
+            (true, None) => EtcdState::Registering,
         },
         why: failure.unwrap_or_default(),
         lease_ttl_secs: status.is_registered.then_some(TTL_DEFAULT.as_secs()),
@@ -130,9 +132,31 @@ fn view(
         ClusterMode::NamedLeader | ClusterMode::Etcd
     );
     of_ledger.or_else(|| match is_led {
-        true => lending.ask_view().map(|told| view_told(told, time.now)),
-        false => Some(view_of_peers(status, own)),
+        true => lending.ask_view().map(|told| {
+            let view = view_told(told, time.now);
+            without_silent_leader(view, status)
+        }),
+        false => Some(view_of_peers(status, own, time.now)),
     })
+}
+
+/// What a leader told that has been silent since. It cannot tell of its own end.
+fn without_silent_leader(mut view: ClusterView, status: &LendingStatus) -> ClusterView {
+    let Some(following) = &status.following else {
+        return view;
+    };
+    let silent_for = following.silent_for.unwrap_or_default();
+    let leader = view
+        .nodes
+        .iter_mut()
+        .find(|node| following.leader.as_ref() == Some(&node.name));
+    if let Some(leader) = leader
+        && silent_for >= LEADER_SILENT_AFTER
+    {
+        leader.state = ClusterNodeState::Away;
+        leader.since_secs = silent_for.as_secs();
+    }
+    view
 }
 
 /// What the leader told.
@@ -206,55 +230,6 @@ fn view_of(
     }
 }
 
-fn view_of_peers(status: &LendingStatus, (name, arena): (&NodeName, ArenaAmounts)) -> ClusterView {
-    let own = ClusterNode {
-        name: name.clone(),
-        state: match lend_phase(status.phase).name() {
-            "leaving" => ClusterNodeState::Leaving,
-            "left" => ClusterNodeState::Gone,
-            _ => ClusterNodeState::Active,
-        },
-        since_secs: 0,
-        rack: None,
-        total: arena.total,
-        free: arena.free,
-        lendable: bytes(status.lendable),
-        lent: bytes(status.lent),
-        borrowed: bytes(status.borrowed),
-        wanted: bytes(status.wanted.saturating_sub(status.borrowed)),
-    };
-    let mut nodes: Vec<ClusterNode> = status.peers.iter().map(shown_peer).collect();
-    nodes.push(own);
-    nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    ClusterView {
-        as_of_millis: 0,
-        whole: false,
-        nodes,
-        advice: Vec::new(),
-        alarms: Vec::new(),
-        placement: "each borrower chooses".to_owned(),
-    }
-}
-
-fn shown_peer(peer: &PeerStatus) -> ClusterNode {
-    let report = &peer.report;
-    ClusterNode {
-        name: peer.name.clone(),
-        state: match peer.link {
-            LinkState::Up { .. } => ClusterNodeState::Active,
-            _ => ClusterNodeState::Away,
-        },
-        since_secs: 0,
-        rack: None,
-        total: Bytes::ZERO,
-        free: Bytes::ZERO,
-        lendable: bytes(report.lendable.get()),
-        lent: bytes(report.lent.get()),
-        borrowed: bytes(report.borrowed.get()),
-        wanted: bytes(report.wanted.get()),
-    }
-}
-
 fn shown_node(node: &ClusterNodeStatus, now: Duration) -> ClusterNode {
     use leader::ClusterNodeState as State;
     ClusterNode {
@@ -288,7 +263,7 @@ fn shown_advice(advice: &GivenAdvice, now: Duration) -> ClusterAdvice {
     }
 }
 
-fn bytes(blocks: u32) -> Bytes {
+pub(super) fn bytes(blocks: u32) -> Bytes {
     Bytes(u64::from(blocks) * BLOCK_BYTES)
 }
 

@@ -17,6 +17,7 @@ pub mod certificate_expiry;
 pub mod cluster;
 pub(crate) mod cluster_events;
 pub(crate) mod cluster_figures;
+mod cluster_peers;
 pub mod control;
 pub mod courier;
 pub mod far_memory;

@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "RULE")]
     mutate: Option<LeftOut>,
     /// Print everything that happened
-    #[arg(long)]
+    #[arg(long, conflicts_with = "mutate")]
     trace: bool,
 }
 

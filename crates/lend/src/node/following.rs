@@ -9,6 +9,7 @@ use super::lender_search::AdviceOutcome;
 use super::link::Membership;
 use super::machine::LendingNode;
 use super::settings::LeaderNaming;
+use super::told_view::ViewAnswers;
 use crate::control::{
     BlockCount, BorrowAdvice, ClusterReport, ControlMessage, MembersUpdate, PairCounts,
 };
@@ -81,6 +82,9 @@ impl LendingNode {
             part.leader.heard_at = now;
             part.leader.told = Term::default();
             part.view.clear();
+        }
+        if part.leader.name != leader && leader.is_some() {
+            part.told = ViewAnswers::default();
         }
         part.leader.name = leader;
         part.leader.elected = part.leader.elected.max(term);

@@ -198,6 +198,8 @@ pub(super) struct PeerLink {
     pub(super) lesser: PairEnd,
     pub(super) state: LinkState,
     pub(super) failures: u32,
+    /// When its last session ended, if it had one.
+    pub(super) lost_at: Option<Duration>,
     pub(super) session: LinkSession,
     pub(super) flood: FloodMeter,
     pub(super) pending: Option<PendingLoan>,
@@ -227,6 +229,7 @@ impl PeerLink {
                 retry_at: Duration::ZERO,
             },
             failures: 0,
+            lost_at: None,
             session: LinkSession::default(),
             flood: FloodMeter::default(),
             pending: None,

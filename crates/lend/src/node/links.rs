@@ -362,6 +362,7 @@ impl LendingNode {
         if !was_up {
             return;
         }
+        self.links[peer.slot()].lost_at = Some(now);
         self.log(peer, LendingChange::Lost { reason });
         self.actions
             .push(LendingAction::CloseSession { peer, ours });

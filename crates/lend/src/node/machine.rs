@@ -7,7 +7,7 @@ use super::action::{ActionQueue, FreeReason, LendingAction};
 use super::event::{BorrowEnd, LendingChange, LendingEvent, LoanEnd};
 use super::flood::SendRate;
 use super::input::LendingInput;
-use super::link::{Membership, PairEnd, PeerLink, ShutCause};
+use super::link::{Membership, PairEnd, PeerIntent, PeerLink, ShutCause};
 use super::on_demand::{ArenaBlocks, OnDemand};
 use super::roles::{RoleGate, RoleInputs};
 use super::settings::{NodeSettings, NodeSettingsError, Presence, Topology};
@@ -268,6 +268,9 @@ impl LendingNode {
             peer,
             name: link.name.clone(),
             link: link.state,
+            lost_at: link.lost_at,
+            failures: link.failures,
+            leaves: link.session.intent == PeerIntent::Leaves,
             incarnation: link.session.incarnation,
             round_trip: link.session.round_trip,
             lent: self.loans.lent_to(peer),

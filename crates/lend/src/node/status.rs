@@ -91,6 +91,12 @@ pub struct PeerStatus {
     pub name: NodeName,
     /// The connection.
     pub link: LinkState,
+    /// When the last session ended. `None` if there was none.
+    pub lost_at: Option<Duration>,
+    /// How often it was dialed in vain since.
+    pub failures: u32,
+    /// Whether it said that it leaves.
+    pub leaves: bool,
     /// The peer's run, if there is a session.
     pub incarnation: Option<Incarnation>,
     /// The time of a ping to it and back.

@@ -201,9 +201,11 @@ fn sums(view: &ClusterView) -> String {
     let lendable: Bytes = nodes.iter().map(|node| node.lendable).sum();
     let lent: Bytes = nodes.iter().map(|node| node.lent).sum();
     let wanted: Bytes = nodes.iter().map(|node| node.wanted).sum();
-    format!(
-        "{total} in all, {free} free; {lent} lent, {lendable} more could be, {wanted} more wanted"
-    )
+    let lending = format!("{lent} lent, {lendable} more could be, {wanted} more wanted");
+    match view.whole {
+        true => format!("{total} in all, {free} free; {lending}"),
+        false => lending,
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use comfy_table::{Table, presets};
 use sublet_client::messages::{ClusterAdvice, ClusterNode, ClusterView};
+use sublet_types::Bytes;
 
 use crate::formatting::{duration, format_table};
 
@@ -29,13 +30,18 @@ pub(super) fn nodes(view: &ClusterView) -> String {
 
 fn node_row(node: &ClusterNode) -> [String; 10] {
     let dash = || "–".to_owned();
+    let amount = |amount: Bytes| match node.total {
+        // It has not said.
+        Bytes::ZERO => dash(),
+        _ => amount.to_string(),
+    };
     [
         node.name.to_string(),
         node.state.name().to_owned(),
         node.rack.clone().unwrap_or_else(dash),
         duration(node.since_secs),
-        node.total.to_string(),
-        node.free.to_string(),
+        amount(node.total),
+        amount(node.free),
         node.lendable.to_string(),
         node.lent.to_string(),
         node.borrowed.to_string(),
@@ -80,10 +86,8 @@ fn advice_row(advice: &ClusterAdvice) -> [String; 4] {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use sublet_client::messages::{ClusterNodeState, CountAlarm};
-    use sublet_types::Bytes;
-
     use super::*;
+    use sublet_client::messages::{ClusterNodeState, CountAlarm};
 
     pub(in super::super) fn advice() -> ClusterAdvice {
         ClusterAdvice {

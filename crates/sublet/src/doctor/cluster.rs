@@ -35,7 +35,7 @@ fn participation(status: &ClusterStatus) -> Finding {
 /// `None` for a cluster that is to have no leader.
 fn leader(status: &ClusterStatus) -> Option<Finding> {
     const CHECK: &str = "cluster: leader";
-    let why = "nobody sees all nodes, so that borrowers ask two others of chance";
+    let why = "nobody sees all nodes, so that borrowers ask two others at random";
     let remedy = match status.how {
         ClusterMode::Mesh | ClusterMode::NoLeader => return None,
         ClusterMode::NamedLeader => {
@@ -58,7 +58,7 @@ fn leader(status: &ClusterStatus) -> Option<Finding> {
 fn etcd(status: &ClusterStatus) -> Option<Finding> {
     let etcd = status.etcd.as_ref()?;
     Some(match etcd.state {
-        EtcdState::Connected | EtcdState::Unregistered => {
+        EtcdState::Connected | EtcdState::Registering | EtcdState::Unregistered => {
             Finding::ok("cluster: etcd", etcd.state.name())
         }
         EtcdState::Failing => {
