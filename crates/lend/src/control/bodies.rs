@@ -136,6 +136,11 @@ impl From<Addresses> for Vec<String> {
 pub struct HeldCounts(BTreeMap<LeaseId, BlockCount>);
 
 impl HeldCounts {
+    /// Returns whether no lease has blocks.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The blocks of a lease. A lease that is not named has none.
     pub fn of(&self, lease: LeaseId) -> u32 {
         self.0.get(&lease).map_or(0, |blocks| blocks.get())
@@ -308,8 +313,8 @@ pub struct Claim {
 pub struct Ping {
     /// The number that the answer repeats. It rises.
     pub tag: u64,
-    /// What the sender has borrowed of the receiver.
-    #[serde(default)]
+    /// What the sender has borrowed of the receiver. Left out if that is nothing: pings are most of the traffic.
+    #[serde(default, skip_serializing_if = "HeldCounts::is_empty")]
     pub held: HeldCounts,
 }
 
