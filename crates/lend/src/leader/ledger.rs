@@ -12,6 +12,7 @@ use super::cluster_status::{ClusterNodeState, GivenAdvice};
 use super::ledger_node::{LedgerNode, Pairs, blocks_of};
 use super::member_list::{MemberList, Participation, UpdateFor};
 use super::pair_books::{LendingPair, PairBooks};
+use super::silence::SilenceDoubt;
 use crate::control::{BlockCount, BorrowAdvice, ClusterReport, MembersUpdate, PairCounts};
 use crate::ids::{NodeName, RackName, Term};
 
@@ -20,16 +21,6 @@ pub const ADVISE_EVERY: Duration = Duration::from_secs(1);
 
 /// A new leader advises at the latest after this time, whoever has not reported.
 pub const ADVISE_AFTER: Duration = Duration::from_secs(3);
-
-/// A node that has not reported for so long is away.
-pub const AWAY_AFTER: Duration = Duration::from_secs(3);
-
-/// A node that has not reported to a new leader after this time is away. Those that dial anew are not told to thousands
-/// as absent, and then as back.
-pub const EXPECTED_FOR: Duration = Duration::from_secs(10);
-
-/// A node that is away for so long is gone.
-pub const GONE_AFTER: Duration = Duration::from_secs(600);
 
 /// The most pieces of advice that are kept to be shown.
 pub const ADVICE_KEPT_MAX: usize = 64;
@@ -76,14 +67,15 @@ pub struct Ledger {
     advised_at: Option<Duration>,
     pub(super) draws: DrawStream,
     /// By number. A node keeps its number for the leader's term.
-    nodes: Vec<LedgerNode>,
+    pub(super) nodes: Vec<LedgerNode>,
     numbers: NumbersByName<NodeName, NodeNumber>,
     /// The same by name, for whoever looks at nodes in order.
     pub(super) by_name: BTreeMap<NodeName, NodeNumber>,
     racks: NumbersByName<RackName, RackNumber>,
     /// Members that have not reported yet.
     expected: usize,
-    members: MemberList,
+    pub(super) members: MemberList,
+    pub(super) doubt: SilenceDoubt,
     pub(super) books: PairBooks,
     pub(super) given: VecDeque<GivenAdvice>,
     actions: VecDeque<LedgerAction>,
@@ -106,6 +98,7 @@ impl Ledger {
             racks: NumbersByName::default(),
             expected: 0,
             members: MemberList::new(settings.term),
+            doubt: SilenceDoubt::default(),
             books: PairBooks::default(),
             given: VecDeque::new(),
             actions: VecDeque::new(),
@@ -196,7 +189,12 @@ impl Ledger {
         &mut self.nodes[number.0 as usize]
     }
 
-    fn change_state(&mut self, now: Duration, number: NodeNumber, state: ClusterNodeState) {
+    pub(super) fn change_state(
+        &mut self,
+        now: Duration,
+        number: NodeNumber,
+        state: ClusterNodeState,
+    ) {
         let node = self.node_mut(number);
         let before = std::mem::replace(&mut node.state, state);
         if before == state {
@@ -207,7 +205,9 @@ impl Ledger {
         self.expected -= usize::from(before == ClusterNodeState::Expected);
         let participation = match state {
             ClusterNodeState::Expected | ClusterNodeState::Active => Participation::TakesPart,
-            _ => Participation::StaysOut,
+            ClusterNodeState::Leaving | ClusterNodeState::Gone => Participation::StaysOut,
+            // It may be back at once.
+            ClusterNodeState::Away => return,
         };
         let name = &self.nodes[number.0 as usize].name;
         self.members.set(name, participation);
@@ -314,6 +314,7 @@ impl Ledger {
         }
         self.advised_at = Some(now);
         self.find_silent(now);
+        self.list_silent(now);
         let nodes = &self.nodes;
         let reports = |node: &NodeNumber| {
             let state = nodes[node.0 as usize].state;
@@ -333,24 +334,6 @@ impl Ledger {
                 update,
             };
             self.actions.extend(parts.into_iter().map(tell));
-        }
-    }
-
-    fn find_silent(&mut self, now: Duration) {
-        for n in 0..self.nodes.len() {
-            let node = &self.nodes[n];
-            let silent = now.saturating_sub(node.heard_at);
-            let next = match node.state {
-                ClusterNodeState::Active | ClusterNodeState::Leaving if silent >= AWAY_AFTER => {
-                    ClusterNodeState::Away
-                }
-                ClusterNodeState::Expected if silent >= EXPECTED_FOR => ClusterNodeState::Away,
-                ClusterNodeState::Away if now.saturating_sub(node.since) >= GONE_AFTER => {
-                    ClusterNodeState::Gone
-                }
-                _ => continue,
-            };
-            self.change_state(now, NodeNumber(n as u32), next);
         }
     }
 

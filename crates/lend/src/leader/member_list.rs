@@ -80,6 +80,7 @@ impl MemberList {
     pub(super) fn set(&mut self, name: &NodeName, change: Participation) {
         let is_change = match change {
             Participation::TakesPart => self.absent.remove(name),
+            Participation::StaysOut if self.absent.contains(name) => false,
             Participation::StaysOut => self.absent.insert(name.clone()),
         };
         if !is_change {

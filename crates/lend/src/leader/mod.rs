@@ -18,12 +18,15 @@ mod ledger_node;
 mod ledger_view;
 mod member_list;
 mod pair_books;
+mod silence;
 
 pub use cluster_status::{ClusterNodeState, ClusterNodeStatus, ClusterStatus, GivenAdvice};
 pub use ledger::{
-    ADVICE_KEPT_MAX, ADVISE_AFTER, ADVISE_EVERY, AWAY_AFTER, EXPECTED_FOR, GONE_AFTER, Ledger,
-    LedgerAction, LedgerSettings,
+    ADVICE_KEPT_MAX, ADVISE_AFTER, ADVISE_EVERY, Ledger, LedgerAction, LedgerSettings,
 };
 pub use ledger_view::GONE_SHOWN_FOR;
 pub use member_list::{FULL_LISTS_EACH_SECOND, LIST_TOLD_AGAIN_AFTER, REVISIONS_KEPT_MAX};
 pub use pair_books::{MISMATCH_ALARM_AFTER, PairMismatch};
+pub use silence::{
+    AWAY_AFTER, DOUBT_MAX, EXPECTED_FOR, GONE_AFTER, LISTED_AFTER, SILENT_CROWD_MIN,
+};
