@@ -8,6 +8,7 @@ import pytest
 from cluster import (
     ELECTION_SECONDS,
     HICCUP_SECONDS,
+    JOINED_SECONDS,
     LEADERLESS_SECONDS,
     LENDER,
     active,
@@ -239,6 +240,49 @@ def test_nodes_read_anew_what_they_show_to_etcd(elected, etcd):
     wait_for_far_reads(cluster["a"], work)
     end(cluster["a"], work)
     assert not any(word in node.log() for node in everybody for word in (PASSWORD, NEXT_PASSWORD))
+
+
+@pytest.mark.seconds(20)
+def test_a_node_that_left_learns_what_happened_once_it_joins(elected, etcd):
+    kept = etcd()
+    cluster = elected("abc", kept).wait_until_joined()
+    a, b = cluster["a"], cluster["b"]
+    work = work_on(a)
+    wait_for_far_reads(a, work)
+    prefix = "/sublet/default/1"
+    kept.ctl("put", f"{prefix}/settings", '{"placement": "greedy-remote"}')
+    eventually("the settings are heard", lambda: placement_of(b).startswith("greedy-remote"), 20)
+    b.call("cluster", "leave", "--within", "5s")
+    assert told_by(b)["phase"] == "left"
+    assert b.lending()["lent"] == 0
+    eventually("b is gone for the others", lambda: state_of(a, "b") == "gone", ELECTED_SECONDS)
+    assert f"{prefix}/nodes/b" not in kept.keys()
+    cluster["c"].lose_power()
+    kept.ctl("del", f"{prefix}/settings")
+    eventually("the key of c has ended", lambda: f"{prefix}/nodes/c" not in kept.keys(), ELECTED_SECONDS)
+    b.call("cluster", "join")
+    cluster.wait_until_joined("ab")
+    eventually("b knows that c is gone", lambda: state_of(b, "c") in (None, "gone"), 20)
+    eventually("the settings of its config hold", lambda: placement_of(b).startswith("spread"), 20)
+    wait_for_far_reads(a, work)
+    assert lenders_of(a) == ["b"]
+    end(a, work)
+
+
+def test_of_two_daemons_of_one_name_the_later_one_stays(elected, etcd, network, nodes):
+    kept = etcd()
+    cluster = elected("ab", kept).wait_until_joined()
+    first = cluster["b"]
+    work = work_on(cluster["a"])
+    wait_for_far_reads(cluster["a"], work)
+    later = NodeSetting(members={}, peers=kept.settings(), ceiling=LENDER, borrow=256, name="b")
+    cluster.nodes["b"] = nodes(network.add("d"), later)
+    eventually("the earlier one has left", lambda: told_by(first)["phase"] == "left", JOINED_SECONDS)
+    assert first.lending()["lent"] == 0
+    cluster.wait_until_joined("ab")
+    wait_for_far_reads(cluster["a"], work)
+    assert cluster["b"].lending()["lent"] > 0
+    end(cluster["a"], work)
 
 
 def wait_until_heard(cluster, kept, policy):

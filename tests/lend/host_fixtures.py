@@ -57,11 +57,12 @@ def proxies(network):
 @pytest.fixture
 def nodes(folder, network, authority, proxies):
     """Starts daemons: nodes(HOST, NodeSetting), or with certificates of another authority. Their hosts' names are theirs.
-    They end with the test."""
+    One that has another's name has its certificate, too. They end with the test."""
     started = []
 
     def start(host, setting, authority=authority):
-        authority.issue(host.name)
+        if not setting.name:
+            authority.issue(host.name)
         started.append(Node(folder, host, authority, setting))
         return started[-1]
 

@@ -75,7 +75,7 @@ def openssl(*words):
 @dataclasses.dataclass
 class NodeSetting:
     """What a node of a test is like: names and addresses of its members (none if etcd knows them), and amounts in
-    MiB."""
+    MiB. Its name is that of its host, unless it has another."""
 
     members: dict
     ceiling: int
@@ -85,20 +85,21 @@ class NodeSetting:
     peers: tuple = ()
     env: dict = dataclasses.field(default_factory=dict)
     slow: str = "2ms"
+    name: str = ""
 
 
 class Node(Sublet):
     """One daemon on a host of the network."""
 
     def __init__(self, folder, host, authority, setting):
-        self.host, self.name = host, host.name
+        self.host, self.name = host, setting.name or host.name
         home = pathlib.Path(folder) / host.name
         home.mkdir()
-        certificate, key = authority.paths(host.name)
+        certificate, key = authority.paths(self.name)
         named = ", ".join(f'"{name}=tcp:{address}"' for name, address in setting.members.items())
         tables = [
             "[peers]",
-            f'node = "{host.name}"',
+            f'node = "{self.name}"',
             f'cluster = "{authority.cluster}"',
             f'listen = "tcp:{setting.listen or host.address}:{PORT}"',
             *([f"members = [{named}]"] if named else []),

@@ -40,6 +40,8 @@ pub(super) enum ClusterEvent {
     NeedOver(NodeRun),
     /// The next fault.
     Fault,
+    /// Some nodes wish for other amounts.
+    WishesChange,
     /// A node starts again.
     Restart(NodeNumber),
     /// A link heals: both its directions.

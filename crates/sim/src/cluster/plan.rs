@@ -115,7 +115,7 @@ impl NodeRole {
     /// How busy its guest is.
     pub(super) fn habits(self) -> GuestHabits {
         let (pages, millis) = match self {
-            NodeRole::Hungry => (GUEST_PAGES, 12),
+            NodeRole::Hungry => (GUEST_PAGES, 9),
             NodeRole::Idle => (24, 60),
         };
         GuestHabits {

@@ -15,6 +15,12 @@ use crate::cluster::world::ClusterWorld;
 /// after which a silent leader is given up.
 const LEADER_MILLIS: (u64, u64) = (1_000, 28_000);
 
+/// The same for a leader that stays away while another one leads.
+const SUCCEEDED_MILLIS: (u64, u64) = (12_000, 28_000);
+
+/// When a successor leads, so that wishes that change then are its to serve.
+const SUCCESSOR_MILLIS: (u64, u64) = (5_000, 10_000);
+
 /// For how long a leader is stopped. Its term ends within 7 s.
 const STOP_MILLIS: (u64, u64) = (2_000, 14_000);
 
@@ -103,7 +109,10 @@ impl Nemesis {
     }
 
     fn crash_leader(&mut self, world: &mut ClusterWorld, leader: NodeNumber) {
-        let (least, most) = LEADER_MILLIS;
+        let (least, most) = match self.luck.happens(0.5) {
+            true => LEADER_MILLIS,
+            false => SUCCEEDED_MILLIS,
+        };
         let lasts = self.millis(least, most);
         let kind = match self.luck.happens(0.5) {
             true => CrashKind::Process,
@@ -111,6 +120,9 @@ impl Nemesis {
         };
         world.crash(leader, kind);
         world.env.after(lasts, ClusterEvent::Restart(leader));
+        let (least, most) = SUCCESSOR_MILLIS;
+        let leads_at = self.millis(least, most);
+        world.env.after(leads_at, ClusterEvent::WishesChange);
     }
 
     fn stop_leader(&mut self, world: &mut ClusterWorld, leader: NodeNumber) {

@@ -98,6 +98,11 @@ impl Nemesis {
                     node.set_lies(None);
                 }
             }
+            ClusterEvent::WishesChange if !self.is_over => {
+                for _ in 0..world.numbers().count() {
+                    self.set_wish(world);
+                }
+            }
             ClusterEvent::Heal => self.heal(world)?,
             _ => {}
         }

@@ -82,6 +82,7 @@ impl LeaderWatch {
     pub(super) fn told(&mut self, now: Duration, leader: Option<NodeNumber>, term: Term) {
         self.leader = leader;
         self.heard_at = now;
+        self.advised_at = now;
         self.elected = self.elected.max(term);
         self.highest = self.elected;
     }
