@@ -10,9 +10,14 @@ use sublet_types::{Bytes, NodeName};
 use super::cluster_figures::{ArenaAmounts, bytes};
 use super::lending_figures::lend_phase;
 
-/// Whether somebody tries to connect with a peer, so that it would answer if it were well.
-#[derive(Clone, Copy)]
-struct Tried(bool);
+/// Whether somebody tries to connect with a peer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PeerContact {
+    /// A peer that is well would answer.
+    Sought,
+    /// There is no reason to.
+    LetBe,
+}
 
 /// How a node stands, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +50,11 @@ pub(super) fn view_of_peers(
     };
     let is_connected_with_each = status.following.is_none();
     let shown = |peer: &PeerStatus| {
-        let is_tried = is_connected_with_each || peer.failures > 0;
-        shown_peer(peer, presence(peer, Tried(is_tried), now))
+        let contact = match is_connected_with_each || peer.failures > 0 {
+            true => PeerContact::Sought,
+            false => PeerContact::LetBe,
+        };
+        shown_peer(peer, presence(peer, contact, now))
     };
     let peers = status.peers.iter().filter_map(shown);
     let mut nodes: Vec<ClusterNode> = peers.chain([own]).collect();
@@ -82,13 +90,13 @@ fn shown_peer(peer: &PeerStatus, presence: NodePresence) -> Option<ClusterNode> 
 }
 
 /// A peer that does not answer is away, and gone after a while. One that nobody tries to reach may be well.
-fn presence(peer: &PeerStatus, Tried(is_tried): Tried, now: Duration) -> NodePresence {
+fn presence(peer: &PeerStatus, contact: PeerContact, now: Duration) -> NodePresence {
     let lasts = now.saturating_sub(peer.lost_at.unwrap_or_default());
     let starts = peer.lost_at.is_none() && lasts < EXPECTED_FOR;
     let (state, lasts) = match (peer.link, peer.leaves) {
         (LinkState::Up { .. }, true) => (ClusterNodeState::Leaving, Duration::ZERO),
         (LinkState::Up { .. }, false) => (ClusterNodeState::Active, Duration::ZERO),
-        _ if starts || !is_tried => (ClusterNodeState::Expected, lasts),
+        _ if starts || contact == PeerContact::LetBe => (ClusterNodeState::Expected, lasts),
         _ if lasts < GONE_AFTER => (ClusterNodeState::Away, lasts),
         _ => (ClusterNodeState::Gone, lasts - GONE_AFTER),
     };
