@@ -251,7 +251,7 @@ events! {
     ClusterPlacement "cluster.placement" Info "the placement policy is set" [ClusterSettings OwnConfig]
         "The leader chooses lenders by this policy from now on."
         "Nothing.";
-    ClusterSettingsWrong "cluster.settings-wrong" Warn "the cluster's settings are wrong, and those before hold" [WrongSettings]
+    ClusterSettingsWrong "cluster.settings-wrong" Warn "the cluster's settings in etcd are wrong: the last right ones hold, or else the config's" [WrongSettings]
         "The settings in etcd were changed to something that cannot be used."
         "Mend them, for example: `etcdctl put /sublet/CLUSTER/1/settings '{\"placement\": \"spread\"}'`.";
     EtcdFailed "etcd.failed" Warn "etcd cannot be reached or refuses" [NoStore]
