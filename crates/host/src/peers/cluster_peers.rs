@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sublet_client::messages::{ClusterNode, ClusterNodeState, ClusterView};
+use sublet_client::messages::{ClusterNode, ClusterNodeState, ClusterView, LendPhase};
 use sublet_lend::leader::{EXPECTED_FOR, GONE_AFTER, GONE_SHOWN_FOR};
 use sublet_lend::node::{LendingStatus, LinkState, PeerStatus};
 use sublet_types::{Bytes, NodeName};
@@ -34,10 +34,12 @@ pub(super) fn view_of_peers(
 ) -> ClusterView {
     let own = ClusterNode {
         name: name.clone(),
-        state: match lend_phase(status.phase).name() {
-            "leaving" => ClusterNodeState::Leaving,
-            "left" => ClusterNodeState::Gone,
-            _ => ClusterNodeState::Active,
+        state: match lend_phase(status.phase) {
+            LendPhase::Leaving => ClusterNodeState::Leaving,
+            LendPhase::Left => ClusterNodeState::Gone,
+            LendPhase::Lending | LendPhase::Draining | LendPhase::Paused => {
+                ClusterNodeState::Active
+            }
         },
         since_secs: 0,
         rack: None,
@@ -50,7 +52,7 @@ pub(super) fn view_of_peers(
     };
     let is_connected_with_each = status.following.is_none();
     let shown = |peer: &PeerStatus| {
-        let contact = match is_connected_with_each || peer.failures > 0 {
+        let contact = match is_connected_with_each || peer.failed_dials > 0 {
             true => PeerContact::Sought,
             false => PeerContact::LetBe,
         };
@@ -113,13 +115,13 @@ mod tests {
 
     const LOST_AT: Duration = Duration::from_secs(100);
 
-    fn away(failures: u32) -> PeerStatus {
+    fn away(failed_dials: u32) -> PeerStatus {
         PeerStatus {
             peer: PeerId(0),
             name: "b".parse().expect("a name"),
             link: LinkState::Away { retry_at: LOST_AT },
             lost_at: Some(LOST_AT),
-            failures,
+            failed_dials,
             leaves: false,
             incarnation: None,
             round_trip: None,
@@ -173,8 +175,13 @@ mod tests {
 
     #[test]
     fn a_peer_that_died_is_gone_after_a_while_and_left_out_after_a_day() {
-        for (failures, following) in [(0, None), (3, Some(nobody()))] {
-            let after = |lasts| shown(status(away(failures), following.clone()), LOST_AT + lasts);
+        for (failed_dials, following) in [(0, None), (3, Some(nobody()))] {
+            let after = |lasts| {
+                shown(
+                    status(away(failed_dials), following.clone()),
+                    LOST_AT + lasts,
+                )
+            };
             let second = Duration::from_secs(1);
             let (most, day) = (GONE_AFTER.as_secs(), GONE_SHOWN_FOR.as_secs());
             let just_away = Some((ClusterNodeState::Away, most - 1));

@@ -198,6 +198,8 @@ pub(super) struct PeerLink {
     pub(super) lesser: PairEnd,
     pub(super) state: LinkState,
     pub(super) failures: u32,
+    /// How often it was dialed in vain since its last session. A session that ends is none of these.
+    pub(super) failed_dials: u32,
     /// When its last session ended, if it had one.
     pub(super) lost_at: Option<Duration>,
     pub(super) session: LinkSession,
@@ -229,6 +231,7 @@ impl PeerLink {
                 retry_at: Duration::ZERO,
             },
             failures: 0,
+            failed_dials: 0,
             lost_at: None,
             session: LinkSession::default(),
             flood: FloodMeter::default(),

@@ -98,6 +98,7 @@ impl LendingNode {
     pub(super) fn connect_failed(&mut self, now: Duration, peer: PeerId) {
         let link = &mut self.links[peer.slot()];
         if link.state == LinkState::Connecting {
+            link.failed_dials = link.failed_dials.saturating_add(1);
             link.state = link.away(now);
         }
     }
@@ -359,10 +360,12 @@ impl LendingNode {
         if reason != LinkLoss::Ended && reason != LinkLoss::Bye {
             self.actions.push(LendingAction::Close { connection });
         }
+        let link = &mut self.links[peer.slot()];
         if !was_up {
+            link.failed_dials = link.failed_dials.saturating_add(1);
             return;
         }
-        self.links[peer.slot()].lost_at = Some(now);
+        (link.lost_at, link.failed_dials) = (Some(now), 0);
         self.log(peer, LendingChange::Lost { reason });
         self.actions
             .push(LendingAction::CloseSession { peer, ours });

@@ -269,7 +269,7 @@ impl LendingNode {
             name: link.name.clone(),
             link: link.state,
             lost_at: link.lost_at,
-            failures: link.failures,
+            failed_dials: link.failed_dials,
             leaves: link.session.intent == PeerIntent::Leaves,
             incarnation: link.session.incarnation,
             round_trip: link.session.round_trip,

@@ -94,7 +94,7 @@ pub struct PeerStatus {
     /// When the last session ended. `None` if there was none.
     pub lost_at: Option<Duration>,
     /// How often it was dialed in vain since.
-    pub failures: u32,
+    pub failed_dials: u32,
     /// Whether it said that it leaves.
     pub leaves: bool,
     /// The peer's run, if there is a session.

@@ -321,6 +321,27 @@ fn one_answer_must_do_after_a_while_and_a_refusal_draws_again() {
     assert!(asked_of_second, "{:?}", m.asked);
 }
 
+/// The other side ends an idle connection. That is no sign that it is not well.
+#[test]
+fn a_session_that_ends_is_no_dial_in_vain() {
+    let mut m = Told::new(LeaderNaming::Nobody, &["a", "b"]);
+    let connection = m.accepted("b");
+    m.greet(connection, "b", 9);
+    m.tell(LendingInput::Ended { connection });
+    let failed = |m: &Told, name: &str| {
+        let status = m.node.status();
+        let mut peers = status.peers.iter();
+        let peer = peers.find(|peer| peer.name.as_str() == name);
+        peer.expect("a member").failed_dials
+    };
+    assert_eq!(failed(&m, "b"), 0);
+    m.want(10);
+    m.pass(Duration::from_millis(800));
+    assert!(m.called.contains(&"b".to_owned()), "{:?}", m.called);
+    m.tell(LendingInput::ConnectFailed { peer: m.peer("b") });
+    assert_eq!(failed(&m, "b"), 1);
+}
+
 #[test]
 fn a_named_leader_has_a_quarter_of_a_minute_and_impossible_advice_has_not() {
     let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "b", "l"]);
