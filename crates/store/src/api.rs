@@ -519,6 +519,13 @@ pub struct StoreFigures {
     pub far: FarFigures,
 }
 
+impl StoreFigures {
+    /// What nobody uses of all that the arena may hold: what it does not hold, and its free list.
+    pub fn vacant(&self) -> Bytes {
+        self.limit - (self.held - self.free) - self.far.overhead
+    }
+}
+
 /// What lenders have lent to this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FarFigures {

@@ -25,7 +25,7 @@ impl Daemon {
         let store = self.backend.store.figures();
         let arena = ArenaAmounts {
             total: store.limit,
-            free: store.limit - store.held - store.far.overhead,
+            free: store.vacant(),
         };
         let time = figures_time(self);
         Ok(cluster_status(lending, self.leave_lasts(), arena, time))

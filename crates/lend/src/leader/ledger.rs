@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use sublet_policy::placement::{
-    Advice, DrawStream, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
+    Advice, DrawStream, LoanPair, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
 };
 
 use super::cluster_status::{ClusterNodeState, GivenAdvice};
@@ -201,6 +201,9 @@ impl Ledger {
             return;
         }
         node.since = now;
+        if state == ClusterNodeState::Gone {
+            node.forget_report();
+        }
         self.expected += usize::from(state == ClusterNodeState::Expected);
         self.expected -= usize::from(before == ClusterNodeState::Expected);
         let participation = match state {
@@ -365,7 +368,9 @@ impl Ledger {
         let reports: Vec<NodeReport> = active
             .map(|(n, node)| node.placed(NodeNumber(n as u32)))
             .collect();
-        advise(&reports, &self.settings.placement, draw)
+        let loans =
+            |LoanPair { lender, borrower }| blocks_of(&self.node(borrower).borrowed, lender);
+        advise(&reports, &loans, &self.settings.placement, draw)
     }
 
     pub(super) fn named(&self, at: Duration, advice: &Advice) -> GivenAdvice {

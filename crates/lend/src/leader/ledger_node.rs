@@ -53,6 +53,16 @@ impl LedgerNode {
         }
     }
 
+    /// What it said holds no more.
+    pub(super) fn forget_report(&mut self) {
+        self.report = ClusterReport {
+            rack: self.report.rack.take(),
+            ..ClusterReport::default()
+        };
+        self.lent = Pairs::new();
+        self.borrowed = Pairs::new();
+    }
+
     /// What placement needs of it.
     pub(super) fn placed(&self, node: NodeNumber) -> NodeReport {
         NodeReport {

@@ -182,6 +182,21 @@ impl LendingNode {
         }
     }
 
+    /// A connection could not be made. A member that was drawn is not waited for, and is left alone for a while.
+    pub(super) fn drawn_not_reached(&mut self, now: Duration, peer: PeerId) {
+        let Some(part) = &mut self.on_demand else {
+            return;
+        };
+        let Some(drawn) = &mut part.search.drawn else {
+            return;
+        };
+        let before = drawn.peers.len();
+        drawn.peers.retain(|drawn| *drawn != peer);
+        if drawn.peers.len() < before {
+            self.borrows.not_reached(peer, now);
+        }
+    }
+
     fn listing(&self, peer: PeerId) -> Listing {
         let name = &self.links[peer.slot()].name;
         let part = self.on_demand.as_ref();

@@ -100,6 +100,7 @@ impl LendingNode {
         if link.state == LinkState::Connecting {
             link.failed_dials = link.failed_dials.saturating_add(1);
             link.state = link.away(now);
+            self.drawn_not_reached(now, peer);
         }
     }
 

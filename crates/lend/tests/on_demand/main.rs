@@ -343,6 +343,26 @@ fn a_session_that_ends_is_no_dial_in_vain() {
 }
 
 #[test]
+fn members_that_refuse_a_connection_are_not_waited_for() {
+    let mut m = Told::new(LeaderNaming::Nobody, &["a", "b", "c", "d"]);
+    m.want(10);
+    m.pass(Duration::from_millis(300));
+    let dead = std::mem::take(&mut m.called);
+    assert_eq!(dead.len(), 2);
+    for name in &dead {
+        let peer = m.peer(name);
+        m.tell(LendingInput::ConnectFailed { peer });
+    }
+    m.pass(Duration::from_millis(1200));
+    let others: Vec<&String> = m
+        .called
+        .iter()
+        .filter(|name| !dead.contains(name))
+        .collect();
+    assert_eq!(others.len(), 2, "{:?} after {dead:?}", m.called);
+}
+
+#[test]
 fn a_named_leader_has_a_quarter_of_a_minute_and_impossible_advice_has_not() {
     let mut m = Told::new(LeaderNaming::Fixed(name("l")), &["a", "b", "l"]);
     m.want(10);

@@ -46,14 +46,21 @@ pub enum AdviceReason {
     SameRack {
         /// What the lender can lend.
         lendable: u32,
-        /// The most that one lender is asked for.
+        /// The most that is to come from one lender, with what came earlier.
         from_one: u32,
     },
     /// It can lend most of those that are left (`spread`).
     MostLendable {
         /// What the lender can lend.
         lendable: u32,
-        /// The most that one lender is asked for.
+        /// The most that is to come from one lender, with what came earlier.
+        from_one: u32,
+    },
+    /// The borrower has its part of this lender already, and the others have too little (`spread`).
+    OthersHaveTooLittle {
+        /// What the lender can lend.
+        lendable: u32,
+        /// The most that is to come from one lender if others have enough.
         from_one: u32,
     },
     /// It can lend more than another that was drawn (`two-choices`).
@@ -121,6 +128,10 @@ impl fmt::Display for AdviceReason {
                 f,
                 "the lender can lend most of those that are left, {lendable} blocks; at most {from_one} come from one \
                  lender"
+            ),
+            AdviceReason::OthersHaveTooLittle { lendable, from_one } => write!(
+                f,
+                "the lender can lend {lendable} blocks; {from_one} of it are there already, and the others have too little"
             ),
             AdviceReason::FreerOfTwo { lendable, other } => write!(
                 f,

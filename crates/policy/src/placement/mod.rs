@@ -27,21 +27,26 @@ mod two_level;
 pub use advice::{Advice, AdviceReason, ShortageReason};
 pub use catalogue::{PlacementChoice, PlacementPolicy};
 pub use draws::DrawStream;
-pub use report::{NodeNumber, NodeReport, RackNumber};
+pub use report::{LoanPair, Loans, NodeNumber, NodeReport, RackNumber};
 
 use borrowers::borrowers_of;
 use lender_pool::LenderPool;
 
-/// Advises who should borrow of whom. `draw` is a fresh random number: it decides between equals, and what a policy
+/// Advises who should borrow of whom. `loans` says who has what already. `draw` is a fresh random number: it decides between equals, and what a policy
 /// leaves to chance. No lender is named for more than it reports, and no borrower for more than it wants.
-pub fn advise(reports: &[NodeReport], choice: &PlacementChoice, draw: u64) -> Vec<Advice> {
+pub fn advise(
+    reports: &[NodeReport],
+    loans: &dyn Loans,
+    choice: &PlacementChoice,
+    draw: u64,
+) -> Vec<Advice> {
     let mut lenders = LenderPool::new(reports, choice.reserve());
-    place(reports, choice, draw, &mut lenders)
+    place((reports, loans), choice, draw, &mut lenders)
 }
 
 /// What [`advise`] does, with lenders that count what is done with them.
 fn place(
-    reports: &[NodeReport],
+    (reports, loans): (&[NodeReport], &dyn Loans),
     choice: &PlacementChoice,
     draw: u64,
     lenders: &mut LenderPool,
@@ -55,7 +60,7 @@ fn place(
         PlacementPolicy::TwoLevel => two_level::place(&borrowers, lenders),
         PlacementPolicy::Spread => {
             let wishes = ration::up_to_a_level(&borrowers, lenders.left());
-            spread::place(&wishes, lenders, choice.spread_limits())
+            spread::place(&wishes, loans, lenders, choice.spread_limits())
         }
         PlacementPolicy::TwoChoices => two_choices::place(&borrowers, lenders, &mut draws),
     }

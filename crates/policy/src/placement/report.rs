@@ -12,6 +12,27 @@ pub struct NodeNumber(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RackNumber(pub u32);
 
+/// A lender and who borrows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LoanPair {
+    /// Who lends.
+    pub lender: NodeNumber,
+    /// Who borrows.
+    pub borrower: NodeNumber,
+}
+
+/// Who has how much of whom already.
+pub trait Loans {
+    /// What the borrower has of the lender, in blocks.
+    fn blocks(&self, pair: LoanPair) -> u32;
+}
+
+impl<F: Fn(LoanPair) -> u32> Loans for F {
+    fn blocks(&self, pair: LoanPair) -> u32 {
+        self(pair)
+    }
+}
+
 /// What a node reports. All amounts are blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeReport {

@@ -1,18 +1,19 @@
 //! `spread`: Algorithm 3's order, but only a part of a wish from one lender, and near lenders first.
 //!
 //! A lender that needs its memory back then hurts each borrower little. A borrower whose far memory is at four nodes
-//! loses a quarter of it with one.
+//! loses a quarter of it with one. Wishes come bit by bit, so that what a lender lends already counts.
 
 use super::advice::{Advice, AdviceReason};
 use super::borrowers::Wish;
-use super::lender_pool::{LenderPool, PooledLender};
+use super::lender_pool::{LenderPlace, LenderPool, PooledLender};
+use super::report::{LoanPair, Loans};
 
 /// How much may come from one lender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SpreadLimits {
     /// This many blocks in any case.
     pub(super) blocks: u32,
-    /// This many hundredths of the wish, if that is more.
+    /// This many hundredths, if that is more.
     pub(super) percent: f64,
 }
 
@@ -29,47 +30,102 @@ const RICH_WITHIN: u32 = 2;
 /// Advises each borrower, one after the other.
 pub(super) fn place(
     wishes: &[Wish],
+    loans: &dyn Loans,
     lenders: &mut LenderPool,
     limits: SpreadLimits,
 ) -> Vec<Advice> {
     let mut advice = Vec::new();
     for wish in wishes {
-        place_one(wish, lenders, limits, &mut advice);
+        place_one(wish, loans, lenders, limits, &mut advice);
     }
     advice
 }
 
+/// First those are named that lend the borrower less than its part of all that it has and wants. If they have too
+/// little, the others are. A lender is named once.
 fn place_one(
     wish: &Wish,
+    loans: &dyn Loans,
     lenders: &mut LenderPool,
     limits: SpreadLimits,
     advice: &mut Vec<Advice>,
 ) {
-    let from_one = limits.of_one(wish.blocks);
+    let of_wish = limits.of_one(wish.blocks);
+    let has_and_wants = wish.borrower.borrowed.saturating_add(wish.borrower.wanted);
+    let in_all = limits.of_one(has_and_wants);
     let Some(richest) = lenders.largest().map(|lender| lender.left) else {
         return;
     };
-    let mut left = wish.blocks;
-    let mut asked = Vec::new();
-    while left > 0 {
-        let Some((lender, reason)) = next(wish, lenders, richest, from_one) else {
-            break;
-        };
-        let blocks = left.min(from_one).min(lender.left);
-        // A lender is asked once: it stays aside until the borrower is served.
-        lenders.set_aside(lender.place);
-        lenders.take_aside(lender.place, blocks);
-        asked.push(lender.place);
-        left -= blocks;
-        advice.push(Advice {
+    let mut served = ServedWish {
+        wish,
+        left: wish.blocks,
+        named: Vec::new(),
+        advice,
+    };
+    let mut full = Vec::new();
+    while served.left > 0
+        && let Some(chosen) = next(wish, lenders, richest, in_all)
+    {
+        let pair = LoanPair {
+            lender: chosen.lender.node,
             borrower: wish.borrower.node,
+        };
+        let room = in_all.saturating_sub(loans.blocks(pair));
+        lenders.set_aside(chosen.lender.place);
+        match room {
+            0 => full.push(chosen.lender.place),
+            _ => served.name(lenders, chosen, room.min(of_wish)),
+        }
+    }
+    full.into_iter().for_each(|place| lenders.put_back(place));
+    while served.left > 0
+        && let Some(lender) = lenders.largest()
+    {
+        lenders.set_aside(lender.place);
+        let reason = AdviceReason::OthersHaveTooLittle {
+            lendable: lender.left,
+            from_one: in_all,
+        };
+        served.name(lenders, ChosenLender { lender, reason }, of_wish);
+    }
+    served
+        .named
+        .into_iter()
+        .for_each(|place| lenders.put_back(place));
+}
+
+/// A wish while lenders are named for it.
+struct ServedWish<'a> {
+    wish: &'a Wish,
+    /// What is missing yet, in blocks.
+    left: u32,
+    /// They stay aside until all of the wish is served.
+    named: Vec<LenderPlace>,
+    advice: &'a mut Vec<Advice>,
+}
+
+impl ServedWish<'_> {
+    /// Names a lender that is aside, for at most so many blocks.
+    fn name(&mut self, lenders: &mut LenderPool, chosen: ChosenLender, most: u32) {
+        let ChosenLender { lender, reason } = chosen;
+        let blocks = self.left.min(most).min(lender.left);
+        lenders.take_aside(lender.place, blocks);
+        self.named.push(lender.place);
+        self.left -= blocks;
+        self.advice.push(Advice {
+            borrower: self.wish.borrower.node,
             lender: lender.node,
             blocks,
             reason,
-            shortage: wish.shortage,
+            shortage: self.wish.shortage,
         });
     }
-    asked.into_iter().for_each(|place| lenders.put_back(place));
+}
+
+/// A lender, and why it was chosen.
+struct ChosenLender {
+    lender: PooledLender,
+    reason: AdviceReason,
 }
 
 /// The rich lenders of the borrower's rack, then all others, the largest first.
@@ -78,14 +134,16 @@ fn next(
     lenders: &mut LenderPool,
     richest: u32,
     from_one: u32,
-) -> Option<(PooledLender, AdviceReason)> {
+) -> Option<ChosenLender> {
     let near = wish.borrower.rack.and_then(|rack| lenders.largest_in(rack));
     let is_rich = |lender: &PooledLender| lender.left.saturating_mul(RICH_WITHIN) >= richest;
     if let Some(lender) = near.filter(is_rich) {
         let lendable = lender.left;
-        return Some((lender, AdviceReason::SameRack { lendable, from_one }));
+        let reason = AdviceReason::SameRack { lendable, from_one };
+        return Some(ChosenLender { lender, reason });
     }
     let lender = lenders.largest()?;
     let lendable = lender.left;
-    Some((lender, AdviceReason::MostLendable { lendable, from_one }))
+    let reason = AdviceReason::MostLendable { lendable, from_one };
+    Some(ChosenLender { lender, reason })
 }

@@ -34,6 +34,11 @@ fn in_rack(rack: u32, report: NodeReport) -> NodeReport {
     }
 }
 
+/// What is advised where nobody has anything yet.
+fn advised(reports: &[NodeReport], choice: &PlacementChoice, draw: u64) -> Vec<Advice> {
+    advise(reports, &|_: LoanPair| 0, choice, draw)
+}
+
 /// Who is advised to borrow how much of whom.
 fn pairs(advice: &[Advice]) -> Vec<(u32, u32, u32)> {
     let pair = |one: &Advice| (one.borrower.0, one.lender.0, one.blocks);
@@ -77,7 +82,7 @@ proptest! {
     ) {
         for entry in &PLACEMENTS {
             let reserve_text = reserve.to_string();
-            let advice = advise(&reports, &choice(entry.name, &[("reserve", &reserve_text)]), draw);
+            let advice = advised(&reports, &choice(entry.name, &[("reserve", &reserve_text)]), draw);
             let mut lent: BTreeMap<NodeNumber, u64> = BTreeMap::new();
             let mut granted: BTreeMap<NodeNumber, u64> = BTreeMap::new();
             let mut seen = std::collections::BTreeSet::new();
@@ -99,17 +104,17 @@ proptest! {
     #[test]
     fn the_order_of_reports_does_not_matter(mut reports in any_reports(), draw: u64, turn in 0usize..40) {
         for entry in &PLACEMENTS {
-            let before = advise(&reports, &choice(entry.name, &[]), draw);
+            let before = advised(&reports, &choice(entry.name, &[]), draw);
             let turns = turn.min(reports.len());
             reports.rotate_left(turns);
             reports.reverse();
-            prop_assert_eq!(before, advise(&reports, &choice(entry.name, &[]), draw), "{}", entry.name);
+            prop_assert_eq!(before, advised(&reports, &choice(entry.name, &[]), draw), "{}", entry.name);
         }
     }
 
     #[test]
     fn two_choices_leave_nothing_while_somebody_wants_it(reports in any_reports(), draw: u64) {
-        let advice = advise(&reports, &choice("two-choices", &[]), draw);
+        let advice = advised(&reports, &choice("two-choices", &[]), draw);
         let wanted: u64 = reports.iter().map(|report| u64::from(report.wanted)).sum();
         let lends = reports.iter().filter(|report| report.wanted == 0);
         let lendable: u64 = lends.map(|report| u64::from(report.lendable)).sum();
@@ -122,17 +127,17 @@ proptest! {
 fn greedy_remote_asks_for_two_blocks_of_the_largest() {
     let reports = [lender(1, 5), lender(2, 6), borrower(3, 9), borrower(4, 1)];
     for draw in 0..4 {
-        let advice = advise(&reports, &choice("greedy-remote", &[]), draw);
+        let advice = advised(&reports, &choice("greedy-remote", &[]), draw);
         assert_eq!(by_borrower(&advice), [(3, 2), (4, 1)].into());
     }
     let larger = choice("greedy-remote", &[("request", "9")]);
-    assert_eq!(pairs(&advise(&reports[..3], &larger, 0)), [(3, 2, 6)]);
+    assert_eq!(pairs(&advised(&reports[..3], &larger, 0)), [(3, 2, 6)]);
 }
 
 #[test]
 fn two_level_is_algorithm_3_with_its_gap() {
     let two_level = choice("two-level", &[]);
-    let all = |reports: &[NodeReport]| pairs(&advise(reports, &two_level, 0));
+    let all = |reports: &[NodeReport]| pairs(&advised(reports, &two_level, 0));
     // diff > R: all from the largest.
     assert_eq!(
         all(&[lender(1, 50), lender(2, 90), borrower(3, 60)]),
@@ -152,7 +157,7 @@ fn two_level_is_algorithm_3_with_its_gap() {
     // R stays with each lender.
     let reserve = choice("two-level", &[("reserve", "40")]);
     assert_eq!(
-        pairs(&advise(
+        pairs(&advised(
             &[lender(1, 50), lender(2, 90), borrower(3, 60)],
             &reserve,
             0
@@ -172,11 +177,50 @@ fn spread_takes_a_quarter_from_each_and_the_near_and_rich_first() {
         in_rack(1, borrower(9, 400)),
     ];
     assert_eq!(
-        pairs(&advise(&reports, &spread, 0)),
+        pairs(&advised(&reports, &spread, 0)),
         [(9, 2, 100), (9, 4, 100), (9, 1, 100), (9, 3, 100)]
     );
     let few = [lender(1, 500), lender(2, 400), borrower(9, 30)];
-    assert_eq!(pairs(&advise(&few, &spread, 0)), [(9, 1, 20), (9, 2, 10)]);
+    assert_eq!(pairs(&advised(&few, &spread, 0)), [(9, 1, 20), (9, 2, 10)]);
+}
+
+#[test]
+fn spread_counts_what_a_lender_lends_already() {
+    let spread = choice("spread", &[]);
+    // Wishes come bit by bit: 16 blocks each time.
+    let mut borrowed: BTreeMap<u32, u32> = BTreeMap::new();
+    for _ in 0..20 {
+        let has: u32 = borrowed.values().sum();
+        let wants = NodeReport {
+            borrowed: has,
+            ..in_rack(1, borrower(9, 16))
+        };
+        let lendable = |lender: u32| 400 - borrowed.get(&lender).copied().unwrap_or(0);
+        let lenders = (1..=5).map(|node| in_rack(node % 2, lender(node, lendable(node))));
+        let reports: Vec<NodeReport> = lenders.chain([wants]).collect();
+        let loans = |pair: LoanPair| borrowed.get(&pair.lender.0).copied().unwrap_or(0);
+        for (_, lender, blocks) in pairs(&advise(&reports, &loans, &spread, 0)) {
+            *borrowed.entry(lender).or_default() += blocks;
+        }
+    }
+    assert_eq!(borrowed.values().sum::<u32>(), 320);
+    let most = borrowed.values().max().copied();
+    assert!(most <= Some(80), "{borrowed:?}");
+
+    let only_one = [
+        lender(1, 400),
+        NodeReport {
+            borrowed: 100,
+            ..borrower(9, 30)
+        },
+    ];
+    let advice = advise(&only_one, &|_: LoanPair| 100, &spread, 0);
+    assert_eq!(pairs(&advice), [(9, 1, 20)]);
+    let reason = AdviceReason::OthersHaveTooLittle {
+        lendable: 400,
+        from_one: 33,
+    };
+    assert_eq!(advice[0].reason, reason);
 }
 
 #[test]
@@ -189,7 +233,7 @@ fn spread_shares_scarce_memory_up_to_an_equal_level() {
     ];
     for draw in 0..4 {
         let all_from_one = [("part", "100")];
-        let spread = advise(&scarce, &choice("spread", &all_from_one), draw);
+        let spread = advised(&scarce, &choice("spread", &all_from_one), draw);
         assert_eq!(by_borrower(&spread), [(2, 10), (3, 25), (4, 25)].into());
         let short = spread.iter().filter(|one| one.shortage.is_some());
         assert_eq!(short.count(), 2);
@@ -206,7 +250,7 @@ fn spread_gives_scarce_memory_to_those_that_have_least_of_others() {
         having(90, borrower(4, 100)),
     ];
     for draw in 0..4 {
-        let advice = advise(&scarce, &choice("spread", &[("part", "100")]), draw);
+        let advice = advised(&scarce, &choice("spread", &[("part", "100")]), draw);
         assert_eq!(by_borrower(&advice), [(2, 15), (3, 45)].into());
     }
 }
@@ -215,7 +259,7 @@ fn spread_gives_scarce_memory_to_those_that_have_least_of_others() {
 fn nobody_is_always_served_first() {
     let reports = [lender(1, 50), borrower(2, 60), borrower(3, 60)];
     let first = |draw| {
-        advise(&reports, &choice("two-level", &[]), draw)[0]
+        advised(&reports, &choice("two-level", &[]), draw)[0]
             .borrower
             .0
     };
@@ -231,7 +275,7 @@ fn two_choices_depends_on_the_draw_and_prefers_the_freer() {
         .collect();
     let two_choices = choice("two-choices", &[]);
     let chosen: Vec<u32> = (0..1000)
-        .map(|draw| advise(&reports, &two_choices, draw)[0].lender.0)
+        .map(|draw| advised(&reports, &two_choices, draw)[0].lender.0)
         .collect();
     let rich = chosen.iter().filter(|node| **node >= 50).count();
     assert!((680..820).contains(&rich), "{rich} of 1000");
@@ -258,7 +302,7 @@ fn ten_thousand_reports_are_placed_in_proportion_to_their_number() {
         let operations = |reports: &[NodeReport]| {
             let choice = choice(entry.name, &[]);
             let mut lenders = LenderPool::new(reports, 0);
-            let advice = place(reports, &choice, 7, &mut lenders);
+            let advice = place((reports, &|_: LoanPair| 0), &choice, 7, &mut lenders);
             assert!(!advice.is_empty());
             lenders.operations()
         };
@@ -284,26 +328,31 @@ fn ten_thousand_reports_are_placed_in_proportion_to_their_number() {
 
 fn operations_or_none(name: &str, reports: &[NodeReport]) -> u64 {
     let mut lenders = LenderPool::new(reports, 0);
-    place(reports, &choice(name, &[]), 7, &mut lenders);
+    place(
+        (reports, &|_: LoanPair| 0),
+        &choice(name, &[]),
+        7,
+        &mut lenders,
+    );
     lenders.operations()
 }
 
 #[test]
 fn advice_reads_as_a_sentence_and_reasons_are_read_back_from_json() {
-    let advice = advise(
+    let advice = advised(
         &[lender(1, 60), borrower(2, 100)],
         &choice("spread", &[]),
         0,
     );
     assert_eq!(
         advice[0].to_string(),
-        "borrow 20 blocks: the lender can lend most of those that are left, 60 blocks; at most 20 come from one \
+        "borrow 20 blocks: the lender can lend most of those that are left, 60 blocks; at most 25 come from one \
          lender; it wants 100, but all want 100 and there are 60, so that each gets what it wants up to an equal level"
     );
     let json = serde_json::to_string(&advice[0].reason).expect("it has no maps");
     assert_eq!(
         json,
-        r#"{"reason":"most-lendable","lendable":60,"from_one":20}"#
+        r#"{"reason":"most-lendable","lendable":60,"from_one":25}"#
     );
     let reason: AdviceReason = serde_json::from_str(&json).expect("it was just written");
     assert_eq!(reason, advice[0].reason);

@@ -1,7 +1,7 @@
 //! All nodes and their leader, second by second.
 
 use sublet_policy::placement::{
-    Advice, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
+    Advice, LoanPair, NodeNumber, NodeReport, PlacementChoice, RackNumber, advise,
 };
 
 use super::node::Node;
@@ -40,7 +40,12 @@ impl Cluster {
         }
         (0..NODES).for_each(|lender| self.recall(lender));
         (0..NODES).for_each(|borrower| self.give_back(borrower));
-        for advice in advise(&self.reports, choice, self.draws.bits()) {
+        let draw = self.draws.bits();
+        let loans = |LoanPair { lender, borrower }| {
+            let borrowed = &self.nodes[borrower.0 as usize].borrowed;
+            borrowed.get(&(lender.0 as usize)).copied().unwrap_or(0)
+        };
+        for advice in advise(&self.reports, &loans, choice, draw) {
             self.grant(&advice);
         }
         self.reports = (0..NODES).map(|number| self.report(number)).collect();

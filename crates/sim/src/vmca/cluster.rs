@@ -204,7 +204,9 @@ impl VmcaCluster<'_> {
     /// The leader advises, and nodes follow.
     fn place(&mut self, choice: &PlacementChoice) {
         let reports: Vec<NodeReport> = (0..NODES).map(|number| self.report(number)).collect();
-        for advice in advise(&reports, choice, self.draws.bits()) {
+        let draw = self.draws.bits();
+        let loans = |pair| self.loans.between(pair);
+        for advice in advise(&reports, &loans, choice, draw) {
             self.grant(&advice);
         }
     }

@@ -1,5 +1,7 @@
 //! Who has lent how much to whom.
 
+use sublet_policy::placement::LoanPair;
+
 use super::scenarios::NODES;
 
 /// The loans between all nodes, in blocks. Nodes count from 0.
@@ -21,6 +23,11 @@ impl LoanBook {
     /// Adds a loan.
     pub(super) fn add(&mut self, loan: Loan) {
         self.borrowed[loan.borrower][loan.lender] += loan.blocks;
+    }
+
+    /// What a borrower has of a lender.
+    pub(super) fn between(&self, pair: LoanPair) -> u32 {
+        self.borrowed[pair.borrower.0 as usize][pair.lender.0 as usize]
     }
 
     /// What a node has of all others.

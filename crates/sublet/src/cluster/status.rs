@@ -108,10 +108,18 @@ fn leader(status: &ClusterStatus) -> String {
         (_, true) => format!("this node, {chosen}; term {term}"),
         (Some(name), false) => {
             let silent = status.leader_silent_millis;
-            let silent = silent.map_or(String::new(), |millis| format!("; heard {}", ago(millis)));
+            let silent = silent.map_or(String::new(), |millis| format!("; {}", silence(millis)));
             format!("{name}, {chosen}; term {term}{silent}")
         }
         (None, false) => format!("none at present; the last term was {term}"),
+    }
+}
+
+/// A leader that is silent for long may never have been heard.
+fn silence(millis: u64) -> String {
+    match millis {
+        0..10_000 => format!("heard {}", ago(millis)),
+        _ => format!("silent for {}", duration(millis / 1000)),
     }
 }
 
@@ -256,7 +264,7 @@ pub(crate) mod tests {
             ["b, elected; term 17; heard 0.4 s ago"]
         );
         status.leader_silent_millis = Some(16_000);
-        assert!(said(&status, "leader")[0].ends_with("heard 16s ago"));
+        assert!(said(&status, "leader")[0].ends_with("silent for 16s"));
         status.how = ClusterMode::NamedLeader;
         assert!(said(&status, "leader")[0].starts_with("b, named in the config"));
         (status.leads_here, status.leader_silent_millis) = (true, None);

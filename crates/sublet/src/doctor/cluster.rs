@@ -1,6 +1,9 @@
 //! Checks of a node whose cluster has a leader, or more members than it has connections with.
 
-use sublet_client::messages::{ClusterMode, ClusterStatus, EtcdState, LendPhase};
+use sublet_client::messages::{
+    ClusterMode, ClusterStatus, EtcdState, LendPhase, LendStatus, PeerLink,
+};
+use sublet_types::NodeName;
 
 use super::finding::Finding;
 
@@ -8,9 +11,9 @@ use super::finding::Finding;
 const LEADER_SILENT_MILLIS: u64 = 15_000;
 
 /// Every check of a cluster.
-pub(super) fn examine_cluster(status: &ClusterStatus) -> Vec<Finding> {
+pub(super) fn examine_cluster(status: &ClusterStatus, lending: &LendStatus) -> Vec<Finding> {
     let mut findings = vec![participation(status)];
-    findings.extend(leader(status));
+    findings.extend(leader(status, lending));
     findings.extend(etcd(status));
     findings
 }
@@ -33,7 +36,7 @@ fn participation(status: &ClusterStatus) -> Finding {
 }
 
 /// `None` for a cluster that is to have no leader.
-fn leader(status: &ClusterStatus) -> Option<Finding> {
+fn leader(status: &ClusterStatus, lending: &LendStatus) -> Option<Finding> {
     const CHECK: &str = "cluster: leader";
     let why = "nobody sees all nodes, so that borrowers ask two others at random";
     let remedy = match status.how {
@@ -48,11 +51,26 @@ fn leader(status: &ClusterStatus) -> Option<Finding> {
         _ if status.leads_here => Finding::ok(CHECK, "this node"),
         None => Finding::ok(CHECK, "none").warn(why, remedy),
         Some(name) if silent > LEADER_SILENT_MILLIS => {
+            if let Some(causes) = refusals(lending, name) {
+                let found = format!("{name}; connections with it are refused: {causes}");
+                return Some(Finding::ok(CHECK, found).warn(
+                    "this node follows nobody, and borrows of those only that take its connections",
+                    "sublet lend status   (certificates: sublet lend ca --help)",
+                ));
+            }
             let found = format!("{name}, silent for {} s", silent / 1000);
             Finding::ok(CHECK, found).warn(why, remedy)
         }
         Some(name) => Finding::ok(CHECK, name.to_string()),
     })
+}
+
+/// Why connections with a node were refused, if there is none.
+fn refusals(lending: &LendStatus, name: &NodeName) -> Option<String> {
+    let mut peers = lending.peers.iter();
+    let peer = peers.find(|peer| peer.name == *name && peer.link != PeerLink::Up)?;
+    let causes: Vec<&str> = peer.refused.keys().map(String::as_str).collect();
+    (!causes.is_empty()).then(|| causes.join(", "))
 }
 
 fn etcd(status: &ClusterStatus) -> Option<Finding> {
@@ -75,9 +93,10 @@ mod tests {
     use super::super::finding::Severity;
     use super::*;
     use crate::cluster::status::tests::sample;
+    use crate::lend::peer_tables::tests::sample as lending;
 
     fn not_well(status: &ClusterStatus) -> Vec<(&'static str, Severity)> {
-        let all = examine_cluster(status).into_iter();
+        let all = examine_cluster(status, &lending()).into_iter();
         all.filter(|finding| finding.verdict != Severity::Ok)
             .inspect(|finding| assert!(!finding.why.is_empty() && !finding.remedy.is_empty()))
             .map(|finding| (finding.check, finding.verdict))
@@ -92,6 +111,23 @@ mod tests {
         assert_eq!(not_well(&status), []);
         (status.leads_here, status.how) = (false, ClusterMode::NoLeader);
         assert_eq!(not_well(&status), []);
+    }
+
+    #[test]
+    fn who_is_refused_by_its_leader_is_told_why() {
+        let mut status = sample();
+        status.leader_silent_millis = Some(LEADER_SILENT_MILLIS + 1);
+        let mut lending = lending();
+        let leader = &mut lending.peers[0];
+        leader.name = status.leader.clone().expect("a leader");
+        leader.link = PeerLink::Away;
+        leader.refused = [("unknown-authority".to_owned(), 9)].into();
+        let found = super::leader(&status, &lending).expect("a finding");
+        assert!(
+            found.found.ends_with("are refused: unknown-authority"),
+            "{}",
+            found.found
+        );
     }
 
     #[test]

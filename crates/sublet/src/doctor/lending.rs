@@ -21,7 +21,7 @@ pub(super) fn examine_lending(
 ) -> Vec<Finding> {
     let mut findings = vec![certificates(status)];
     match cluster.filter(|cluster| cluster.how != ClusterMode::Mesh) {
-        Some(cluster) => findings.extend(examine_cluster(cluster)),
+        Some(cluster) => findings.extend(examine_cluster(cluster, status)),
         None => findings.push(peers(status)),
     }
     findings.extend([cipher(status), purpose(status)]);

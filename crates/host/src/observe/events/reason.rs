@@ -97,7 +97,7 @@ whys! {
     OldTls "old-tls" "it does not speak TLS 1.3";
     RefusedByPeer "refused-by-peer" "it refused this host, and its log says why";
     Protocol "protocol" "it broke the protocol";
-    Stranger "stranger" "its certificate is of this cluster, and `peers.members` does not name it";
+    Stranger "stranger" "its certificate is of this cluster, and neither `peers.members` nor etcd has named it yet";
     Garbled "garbled" "it sent what is no line of the protocol";
     WrongGrant "wrong-grant" "it granted what nobody asked for, or the same twice";
     Flood "flood" "it sent too many lines or bytes";

@@ -310,10 +310,9 @@ impl StoreWork {
     /// How large the arena may be and how much of that is free, for the leader.
     pub(super) fn arena(&self) -> LendingInput {
         let figures = self.store().figures();
-        let free = figures.limit - figures.held - figures.far.overhead;
         LendingInput::Arena {
             total: blocks_of(figures.limit),
-            free: blocks_of(free),
+            free: blocks_of(figures.vacant()),
         }
     }
 
