@@ -77,7 +77,7 @@ const PART: PolicyKnobSpec = PolicyKnobSpec {
     least: 1.0,
     most: 100.0,
     why: "in the model 45 % of a borrower's far memory are then at one lender, not 70 %, and no more blocks are recalled",
-    help: "This part of what a borrower wants may come from one lender",
+    help: "This part of what a borrower has and wants may come from one lender, while others can lend",
 };
 
 /// All placement policies, the simplest first.
@@ -99,7 +99,7 @@ pub static PLACEMENTS: [PlacementEntry; 4] = [
     PlacementEntry {
         policy: PlacementPolicy::Spread,
         name: "spread",
-        summary: "a quarter of the wish from a lender, near ones first; when it is scarce, each gets up to an equal level",
+        summary: "of a lender a quarter of what is had and wanted, near ones first; when it is scarce, each gets up to a level",
         paper: "Sublet's own, after vMCA's Algorithm 3",
         knobs: &[RESERVE, FROM_ONE, PART],
     },
