@@ -99,6 +99,11 @@ impl From<NoticeMillis> for u32 {
 pub struct Addresses(Vec<String>);
 
 impl Addresses {
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The addresses.
     pub fn as_slice(&self) -> &[String] {
         &self.0
@@ -182,6 +187,7 @@ pub struct ControlHello {
     /// This end's random bytes of the session.
     pub nonce: SessionNonce,
     /// Where this end listens.
+    #[serde(default, skip_serializing_if = "Addresses::is_empty")]
     pub addresses: Addresses,
 }
 

@@ -238,8 +238,11 @@ impl LendingNode {
         if matches!(self.phase, LendingPhase::Leaving { .. }) {
             self.send(now, peer, ControlMessage::Leave);
         }
-        self.ping(now, peer);
-        self.report(now, peer);
+        // A leader gets another report, and its silence is noticed by that of its lists.
+        if !self.is_followed(peer) || self.has_business(peer) {
+            self.ping(now, peer);
+            self.report(now, peer);
+        }
         self.note_in_ledger(peer, |ledger, name| ledger.connected(name));
         self.leader_session(now, peer, hello.incarnation);
     }

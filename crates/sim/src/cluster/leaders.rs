@@ -30,8 +30,9 @@ impl ClusterWorld {
     pub(super) fn look_at_leaders(&mut self) {
         self.env.network.traffic.begin_sample(self.env.now);
         for number in self.numbers() {
-            let connections = self.awake(number).map(|node| node.control_connections());
-            let connections = connections.unwrap_or_default();
+            // Those of a node that is stopped, too: others send there until its silence is noticed.
+            let node = self.running(number);
+            let connections = node.map_or(0, |(node, _)| node.control_connections());
             self.env.network.traffic.sample(number, connections);
         }
         if let Some(etcd) = &self.env.etcd {
