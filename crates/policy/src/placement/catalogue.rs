@@ -76,7 +76,7 @@ const PART: PolicyKnobSpec = PolicyKnobSpec {
     default: 25.0,
     least: 1.0,
     most: 100.0,
-    why: "in the model 33 % of a borrower's far memory are then at one lender, not 70 %, and no more blocks are recalled",
+    why: "in the model 31 % of a borrower's far memory are then at one lender, not 70 %, and no more blocks are recalled",
     help: "This part of what a borrower has and wants may come from one lender, while others can lend",
 };
 

@@ -32,8 +32,8 @@ pub use report::{LoanPair, Loans, NodeNumber, NodeReport, RackNumber};
 use borrowers::borrowers_of;
 use lender_pool::LenderPool;
 
-/// Advises who should borrow of whom. `loans` says who has what already. `draw` is a fresh random number: it decides between equals, and what a policy
-/// leaves to chance. No lender is named for more than it reports, and no borrower for more than it wants.
+/// Advises who should borrow of whom. `loans` says who has what already. `draw` is a fresh random number: it decides
+/// between equals, and what a policy leaves to chance. No lender is named for more than it reports, and no borrower for more than it wants.
 pub fn advise(
     reports: &[NodeReport],
     loans: &dyn Loans,

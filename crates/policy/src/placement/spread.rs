@@ -41,8 +41,8 @@ pub(super) fn place(
     advice
 }
 
-/// First those are named that lend the borrower less than its part of all that it has and wants. If they have too
-/// little, the others are. A lender is named once.
+/// First those are named that then lend the borrower no more than its part of all that it has and wants. If they have
+/// too little, the others are. A lender is named once.
 fn place_one(
     wish: &Wish,
     loans: &dyn Loans,
@@ -70,11 +70,11 @@ fn place_one(
             lender: chosen.lender.node,
             borrower: wish.borrower.node,
         };
-        let room = in_all.saturating_sub(loans.blocks(pair));
+        let next = served.next_from(chosen.lender, of_wish);
         lenders.set_aside(chosen.lender.place);
-        match room {
-            0 => full.push(chosen.lender.place),
-            _ => served.name(lenders, chosen, room.min(of_wish)),
+        match loans.blocks(pair).saturating_add(next) <= in_all {
+            true => served.name(lenders, chosen, of_wish),
+            false => full.push(chosen.lender.place),
         }
     }
     full.into_iter().for_each(|place| lenders.put_back(place));
@@ -105,10 +105,15 @@ struct ServedWish<'a> {
 }
 
 impl ServedWish<'_> {
+    /// What the lender would be named for, if it is to be at most so many blocks.
+    fn next_from(&self, lender: PooledLender, most: u32) -> u32 {
+        self.left.min(most).min(lender.left)
+    }
+
     /// Names a lender that is aside, for at most so many blocks.
     fn name(&mut self, lenders: &mut LenderPool, chosen: ChosenLender, most: u32) {
         let ChosenLender { lender, reason } = chosen;
-        let blocks = self.left.min(most).min(lender.left);
+        let blocks = self.next_from(lender, most);
         lenders.take_aside(lender.place, blocks);
         self.named.push(lender.place);
         self.left -= blocks;
