@@ -56,7 +56,7 @@ pub enum AdviceReason {
         /// The most that is to come from one lender, with what came earlier.
         from_one: u32,
     },
-    /// The borrower has its part of this lender already, and the others have too little (`spread`).
+    /// The borrower gets more than its part of this lender, because the others have too little (`spread`).
     OthersHaveTooLittle {
         /// What the lender can lend.
         lendable: u32,
@@ -131,7 +131,8 @@ impl fmt::Display for AdviceReason {
             ),
             AdviceReason::OthersHaveTooLittle { lendable, from_one } => write!(
                 f,
-                "the lender can lend {lendable} blocks; {from_one} of it are there already, and the others have too little"
+                "the lender can lend {lendable} blocks; it then lends more than {from_one} of them, because the others \
+                 have too little"
             ),
             AdviceReason::FreerOfTwo { lendable, other } => write!(
                 f,
