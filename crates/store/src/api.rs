@@ -321,6 +321,8 @@ pub struct PageFigures {
     pub used: Pages,
     /// Persistent pages that are on disk only.
     pub on_disk: Pages,
+    /// Pages whose words are all equal. They are in no frame.
+    pub same_filled: Pages,
     /// Ephemeral pages that lenders have, or that are on their way there.
     pub at_lenders: Pages,
     /// Frames without a page.

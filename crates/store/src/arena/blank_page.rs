@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use super::same_word::SameWord;
+
 /// The bytes of a page that is being put. The writer writes all of them and reads none before, because they are those
 /// of the frame's last page, perhaps another tenant's (R-T7).
 ///
@@ -11,6 +13,8 @@ use std::ops::{Deref, DerefMut};
 pub struct UnwrittenPage<'a> {
     bytes: &'a mut [u8],
     streams: bool,
+    /// Whether the last write went past the caches. Looking at the bytes would fetch them again.
+    is_past_caches: bool,
 }
 
 /// Bytes that are copied at a time past the caches.
@@ -25,6 +29,7 @@ impl<'a> From<&'a mut [u8]> for UnwrittenPage<'a> {
         UnwrittenPage {
             bytes,
             streams: false,
+            is_past_caches: false,
         }
     }
 }
@@ -39,6 +44,7 @@ impl<'a> UnwrittenPage<'a> {
         UnwrittenPage {
             streams: fits && can_stream(),
             bytes,
+            is_past_caches: false,
         }
     }
 
@@ -50,7 +56,8 @@ impl<'a> UnwrittenPage<'a> {
     #[inline]
     pub fn write(&mut self, page: &[u8]) {
         assert_eq!(page.len(), self.bytes.len(), "a whole page");
-        match self.streams {
+        self.is_past_caches = self.streams && SameWord::of(page).is_none();
+        match self.is_past_caches {
             // SAFETY: both are borrowed for as many bytes, one of them exclusively. `streaming` saw that the page fits,
             // and its maker fences.
             true => unsafe { stream(page.as_ptr(), self.bytes.as_mut_ptr(), page.len()) },
@@ -58,20 +65,32 @@ impl<'a> UnwrittenPage<'a> {
         }
     }
 
+    /// The word of the page, if it was written and all of its words are equal.
+    pub(crate) fn same_word(&self) -> Option<SameWord> {
+        match self.is_past_caches {
+            true => None,
+            false => SameWord::of(self.bytes),
+        }
+    }
+
     /// Writes the whole page from memory that other threads may write meanwhile. Such bytes arrive old, new or mixed.
-    /// Returns whether it did; if not, the caller has to find another way.
+    /// Returns whether it did; if not, the caller has to find another way. A page whose first words are equal is left to
+    /// the caller.
     ///
     /// # Safety
     ///
     /// From `page` on there are as many readable bytes as the page has, none of them in the page.
     #[inline]
     pub unsafe fn write_racing(&mut self, page: *const u8) -> bool {
-        if self.streams {
+        // SAFETY: the caller vouches for the source. A volatile read may race with writes of others.
+        let word = |n: usize| unsafe { page.cast::<[u8; 8]>().add(n).read_volatile() };
+        self.is_past_caches = self.streams && word(0) != word(1);
+        if self.is_past_caches {
             // SAFETY: the caller vouches for the source, and as in `write`. The compiler knows nothing of how the bytes
             // are read.
             unsafe { stream(page, self.bytes.as_mut_ptr(), self.bytes.len()) };
         }
-        self.streams
+        self.is_past_caches
     }
 }
 
@@ -85,6 +104,7 @@ impl Deref for UnwrittenPage<'_> {
 
 impl DerefMut for UnwrittenPage<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.is_past_caches = false;
         self.bytes
     }
 }

@@ -22,6 +22,7 @@ mod least_blocks;
 mod live_counters;
 mod memory;
 mod prefetch;
+mod same_word;
 mod wear;
 mod word_table;
 
@@ -47,6 +48,7 @@ pub(crate) use live_counters::LiveTotals;
 pub use memory::fake;
 pub use memory::{KernelOutOfMemory, MappedMemory, Memory};
 pub(crate) use prefetch::{PrefetchAddress, PrefetchBatch, prefetch, prefetch_for_write};
+pub(crate) use same_word::SameWord;
 use wear::Wear;
 pub(crate) use word_table::{ROW, WordTable};
 

@@ -2,7 +2,7 @@
 
 use super::PageStore;
 use super::tenant_pages::TenantPages;
-use crate::arena::{PageKind, UnwrittenPage, fence_streamed};
+use crate::arena::{PageKind, SameWord, UnwrittenPage, fence_streamed};
 use crate::frames::FrameId;
 
 /// The most pages that arrive together: those of a group, or of a part of a run.
@@ -31,17 +31,24 @@ impl<'a> Arrivals<'a> {
     }
 
     /// Writes a frame. Persistent pages do not stream, because finding their place on disk waits for the stores before.
+    /// Returns the page's word if all of its words are equal.
     pub(super) fn write(
         &mut self,
         frame: FrameId,
         kind: PageKind,
         fill: impl FnOnce(&mut UnwrittenPage<'_>),
-    ) {
+    ) -> Option<SameWord> {
         let streams = self.streams && kind == PageKind::Ephemeral;
-        self.pages.write(frame, |bytes| match streams {
-            true => fill(&mut UnwrittenPage::streaming(bytes)),
-            false => fill(&mut UnwrittenPage::from(bytes)),
+        let mut same = None;
+        self.pages.write(frame, |bytes| {
+            let mut page = match streams {
+                true => UnwrittenPage::streaming(bytes),
+                false => UnwrittenPage::from(bytes),
+            };
+            fill(&mut page);
+            same = page.same_word();
         });
+        same
     }
 
     /// Records that a frame has a page now, which is to be counted.

@@ -29,7 +29,7 @@ const PLACE_BITS: u32 = 30;
 const FAR_BIT: u32 = 1 << (PLACE_BITS - 1);
 
 const HERE: u32 = 1;
-const ON_DISK: u32 = 2;
+const ROW: u32 = 2;
 const IN_LEAF: u32 = 3;
 
 /// Where a page is.
@@ -39,8 +39,8 @@ pub(crate) enum Whereabouts {
     Here(FrameId),
     /// In a frame of a lender, or on its way there.
     There(FarFrame),
-    /// On disk only, as the shard's persistent page of this number.
-    OnDisk(u32),
+    /// In no frame: the shard's row of this number says where.
+    Row(u32),
 }
 
 impl Whereabouts {
@@ -49,14 +49,14 @@ impl Whereabouts {
         match self {
             Whereabouts::Here(frame) => HERE << PLACE_BITS | frame.0,
             Whereabouts::There(frame) => HERE << PLACE_BITS | FAR_BIT | frame.0,
-            Whereabouts::OnDisk(number) => ON_DISK << PLACE_BITS | number,
+            Whereabouts::Row(number) => ROW << PLACE_BITS | number,
         }
     }
 
     fn unpacked(packed: u32) -> Whereabouts {
         let place = packed & ((1 << PLACE_BITS) - 1);
         match packed >> PLACE_BITS {
-            ON_DISK => Whereabouts::OnDisk(place),
+            ROW => Whereabouts::Row(place),
             _ if place & FAR_BIT != 0 => Whereabouts::There(FarFrame(place & !FAR_BIT)),
             _ => Whereabouts::Here(FrameId(place)),
         }
@@ -120,8 +120,8 @@ pub(crate) enum DirectoryPosition {
     Here(FrameId),
     /// In a frame of a lender, or on its way there.
     There(FarFrame),
-    /// On disk only, as the shard's persistent page of this number.
-    OnDisk(u32),
+    /// In no frame: the shard's row of this number says where.
+    Row(u32),
     /// Absent. Its extent has this leaf.
     InLeaf(LeafId),
     /// Absent. Its extent's slot leads to another page, with this packed whereabouts.
@@ -135,7 +135,7 @@ impl From<Whereabouts> for DirectoryPosition {
         match whereabouts {
             Whereabouts::Here(frame) => DirectoryPosition::Here(frame),
             Whereabouts::There(frame) => DirectoryPosition::There(frame),
-            Whereabouts::OnDisk(number) => DirectoryPosition::OnDisk(number),
+            Whereabouts::Row(number) => DirectoryPosition::Row(number),
         }
     }
 }
@@ -220,7 +220,7 @@ impl Directory {
         match self.locate(keys, object, key) {
             DirectoryPosition::Here(frame) => Some(Whereabouts::Here(frame)),
             DirectoryPosition::There(frame) => Some(Whereabouts::There(frame)),
-            DirectoryPosition::OnDisk(number) => Some(Whereabouts::OnDisk(number)),
+            DirectoryPosition::Row(number) => Some(Whereabouts::Row(number)),
             DirectoryPosition::InLeaf(_)
             | DirectoryPosition::Beside(_)
             | DirectoryPosition::Alone => None,
@@ -327,7 +327,7 @@ impl Directory {
             }
             DirectoryPosition::Here(_)
             | DirectoryPosition::There(_)
-            | DirectoryPosition::OnDisk(_) => {
+            | DirectoryPosition::Row(_) => {
                 debug_assert!(false, "a page that is added is not known");
             }
         }
@@ -384,7 +384,7 @@ impl Directory {
         let whereabouts = match position {
             DirectoryPosition::Here(frame) => Whereabouts::Here(frame),
             DirectoryPosition::There(frame) => Whereabouts::There(frame),
-            DirectoryPosition::OnDisk(number) => Whereabouts::OnDisk(number),
+            DirectoryPosition::Row(number) => Whereabouts::Row(number),
             DirectoryPosition::InLeaf(_)
             | DirectoryPosition::Beside(_)
             | DirectoryPosition::Alone => return None,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use sublet_types::{PageIndex, PoolId, Second};
+use sublet_types::{PAGE_BYTES, PageIndex, PoolId, Second};
 
 use super::PageStore;
 use super::arrivals::Arrivals;
@@ -11,10 +11,11 @@ use super::directory::{DirectoryPosition, Whereabouts, try_reserve};
 use super::frame_source::{FrameSearch, FrameSource, NO_POOL, PutAttempt, Shortage};
 use super::pending_removal::PIECE;
 use super::pools::{Pool, SpillSpace};
+use super::rows::RowPlace;
 use super::shard::{Shard, SpareFrame};
 use super::tenant_pages::TenantPages;
 use crate::api::{AccessPattern, GetOutcome, PutOutcome, PutRefused, SampledUse};
-use crate::arena::{Block, PageKind, UnwrittenPage};
+use crate::arena::{Block, PageKind, SameWord, UnwrittenPage};
 use crate::eviction::PageRef;
 use crate::frames::{EXTENT_PAGES, StoredKey};
 use crate::frames::{FrameId, QueueId};
@@ -54,7 +55,7 @@ impl LockedShard<'_> {
         match self.shard.find(&self.pages.frames, self.object, self.key) {
             Some(Whereabouts::Here(frame)) => self.is_valid(frame),
             Some(Whereabouts::There(frame)) => self.is_far_valid(frame),
-            Some(Whereabouts::OnDisk(_)) => true,
+            Some(Whereabouts::Row(_)) => true,
             None => false,
         }
     }
@@ -73,7 +74,10 @@ impl LockedShard<'_> {
     /// Returns whether the page is on disk only.
     pub(super) fn is_on_disk(&self) -> bool {
         let may_be = self.pool.kind() == PageKind::Persistent;
-        may_be && matches!(self.locate(), DirectoryPosition::OnDisk(_))
+        let DirectoryPosition::Row(number) = self.locate() else {
+            return false;
+        };
+        may_be && self.shard.rows.slot(number).is_some()
     }
 
     /// Finds where the page is, or where it would go.
@@ -123,7 +127,7 @@ impl LockedShard<'_> {
         }
         let is_known = matches!(
             position,
-            DirectoryPosition::OnDisk(_) | DirectoryPosition::There(_)
+            DirectoryPosition::Row(_) | DirectoryPosition::There(_)
         );
         if !is_known && self.tenant_pages.is_frozen() {
             return PutAttempt::Done(PutOutcome::Refused(PutRefused::Frozen));
@@ -145,11 +149,10 @@ impl LockedShard<'_> {
                 return PutAttempt::Done(PutOutcome::Refused(self.why_nowhere()));
             }
         };
-        let frame = spare.frame();
         if self.shard.directory.age() != age {
             position = self.locate();
         }
-        if let Err(refused) = self.store(frame, position, arrivals, fill) {
+        if let Err(refused) = self.store(&spare, position, arrivals, fill) {
             return PutAttempt::Done(PutOutcome::Refused(refused));
         }
         let put = match spare {
@@ -157,9 +160,6 @@ impl LockedShard<'_> {
             SpareFrame::Free(_) => PutOutcome::Stored,
             SpareFrame::FreedAhead(_) | SpareFrame::Displaced(_) => PutOutcome::Displaced,
         };
-        if !matches!(spare, SpareFrame::Displaced(_)) {
-            arrivals.record(frame);
-        }
         PutAttempt::Done(put)
     }
 
@@ -177,7 +177,13 @@ impl LockedShard<'_> {
         arrivals: &mut Arrivals<'_>,
         fill: impl FnOnce(&mut UnwrittenPage<'_>),
     ) -> PutOutcome {
-        arrivals.write(frame, self.pool.kind(), fill);
+        if let Some(word) = arrivals.write(frame, self.pool.kind(), fill) {
+            arrivals.count_all();
+            self.flush_quietly();
+            let position = self.locate();
+            self.link_filled(word, position);
+            return PutOutcome::Replaced;
+        }
         match self.pool.kind() {
             PageKind::Ephemeral => {
                 self.pages.frames.get(frame).set_pattern(self.pattern);
@@ -187,34 +193,71 @@ impl LockedShard<'_> {
             }
             PageKind::Persistent => {
                 let number = self.pages.frames.get(frame).note();
-                let facts = self.shard.rows.get_mut(number);
-                facts.sequence = facts.sequence.wrapping_add(1);
+                self.shard.rows.change(number);
                 self.shard.kept.requeue(&self.pages.frames, frame);
             }
         }
         PutOutcome::Replaced
     }
 
-    /// Puts a page that has no frame here into one.
+    /// Puts a page that has no frame here into one, and counts it. A page whose words are all equal gives the frame back.
     pub(super) fn store(
         &mut self,
-        frame: FrameId,
+        spare: &SpareFrame,
         position: DirectoryPosition,
         arrivals: &mut Arrivals<'_>,
         fill: impl FnOnce(&mut UnwrittenPage<'_>),
     ) -> Result<(), PutRefused> {
-        let kind = self.pool.kind();
+        let (frame, kind) = (spare.frame(), self.pool.kind());
         // A persistent page is linked first, because there may be no place on disk for it.
         if kind == PageKind::Persistent {
             self.link_persistent(frame, position)?;
         }
-        arrivals.write(frame, kind, fill);
-        // An ephemeral page is linked last. Its bytes are on their way to memory meanwhile, and an unlock has to wait
-        // for that.
-        if kind == PageKind::Ephemeral {
-            self.link_ephemeral(frame, position);
+        let same = arrivals.write(frame, kind, fill);
+        // What came into the frame of a page that left counts already.
+        if !matches!(spare, SpareFrame::Displaced(_)) {
+            arrivals.record(frame);
+        }
+        match (same, kind) {
+            (Some(word), PageKind::Persistent) => {
+                arrivals.count_all();
+                self.flush_quietly();
+                self.link_filled(word, self.locate());
+            }
+            (Some(word), PageKind::Ephemeral) => {
+                arrivals.count_all();
+                self.pages.lose(frame);
+                self.pages.free(&mut self.shard, frame, kind);
+                self.link_filled(word, position);
+            }
+            // An ephemeral page is linked last. Its bytes are on their way to memory meanwhile, and an unlock has to wait
+            // for that.
+            (None, PageKind::Ephemeral) => self.link_ephemeral(frame, position),
+            (None, PageKind::Persistent) => {}
         }
         Ok(())
+    }
+
+    /// Links a page whose words are all equal. It is in no frame. If there are too many of them, an ephemeral one goes.
+    fn link_filled(&mut self, word: SameWord, position: DirectoryPosition) {
+        let frames = &self.pages.frames;
+        let (key, object, kind) = (self.key, self.object, self.pool.kind());
+        let number = self.shard.rows.add_filled(key, word, kind);
+        let row = Whereabouts::Row(number);
+        match position {
+            DirectoryPosition::Row(before) => {
+                self.shard
+                    .set(frames, object, key, Whereabouts::Row(before), row);
+                self.forget_row(before);
+            }
+            DirectoryPosition::There(far) => {
+                self.shard
+                    .set(frames, object, key, Whereabouts::There(far), row);
+                self.pages.free_far(self.owner, &mut self.shard, far);
+            }
+            _ => self.shard.add(frames, object, key, position, row),
+        }
+        self.pages.limit_filled(&mut self.shard);
     }
 
     /// Links an ephemeral page's frame.
@@ -239,9 +282,8 @@ impl LockedShard<'_> {
     ) -> Result<(), PutRefused> {
         let frames = &self.pages.frames;
         let number = match position {
-            DirectoryPosition::OnDisk(number) => {
-                let facts = self.shard.rows.get_mut(number);
-                facts.sequence = facts.sequence.wrapping_add(1);
+            DirectoryPosition::Row(number) if self.shard.rows.slot(number).is_some() => {
+                self.shard.rows.change(number);
                 number
             }
             _ => {
@@ -250,7 +292,7 @@ impl LockedShard<'_> {
                     self.shard.push_free(frames, frame, PageKind::Persistent);
                     return Err(PutRefused::SpillFull);
                 };
-                self.shard.rows.add(self.key, slot)
+                self.shard.rows.add_on_disk(self.key, slot)
             }
         };
         frames.get(frame).set_key(self.key);
@@ -265,9 +307,13 @@ impl LockedShard<'_> {
         let frames = &self.pages.frames;
         let (key, object, here) = (self.key, self.object, Whereabouts::Here(frame));
         match position {
-            DirectoryPosition::OnDisk(number) => {
-                let on_disk = Whereabouts::OnDisk(number);
-                self.shard.set(frames, object, key, on_disk, here);
+            DirectoryPosition::Row(number) => {
+                self.shard
+                    .set(frames, object, key, Whereabouts::Row(number), here);
+                // The row of a persistent page that was on disk stays.
+                if self.shard.rows.slot(number).is_none() {
+                    self.forget_row(number);
+                }
             }
             DirectoryPosition::There(far) => {
                 let there = Whereabouts::There(far);
@@ -319,7 +365,20 @@ impl LockedShard<'_> {
                 GetOutcome::Miss
             }
             Some(Whereabouts::There(frame)) => self.get_far(frame, visit),
-            Some(Whereabouts::OnDisk(number)) => self.read_spilled(number, visit),
+            Some(Whereabouts::Row(number)) => self.get_row(number, visit),
+        }
+    }
+
+    /// Serves a get that leaves the page, which is in no frame.
+    fn get_row(&mut self, number: u32, visit: impl FnOnce(&[u8])) -> GetOutcome {
+        match self.shard.rows.get(number).place {
+            RowPlace::Filled(word, _) => {
+                self.shard.tally.hits.bump();
+                visit_filled(word, self.pages.page_bytes(), visit);
+                GetOutcome::Hit
+            }
+            RowPlace::Disk(_) => self.read_spilled(number, visit),
+            RowPlace::Vacant => GetOutcome::Miss,
         }
     }
 
@@ -334,6 +393,7 @@ impl LockedShard<'_> {
                 GetOutcome::Hit
             }
             Some(Whereabouts::There(frame)) => self.get_far(frame, visit),
+            Some(Whereabouts::Row(number)) => self.get_row(number, visit),
             _ => GetOutcome::Miss,
         }
     }
@@ -354,6 +414,14 @@ impl LockedShard<'_> {
         let (object, key) = (self.object, self.key);
         let frame = match self.shard.remove_to_read(&pages.frames, object, key) {
             Some(Whereabouts::Here(frame)) => frame,
+            Some(Whereabouts::Row(number)) => {
+                self.shard.tally.hits.bump();
+                if let RowPlace::Filled(word, _) = self.shard.rows.get(number).place {
+                    visit_filled(word, pages.page_bytes(), visit);
+                }
+                self.forget_row(number);
+                return GetOutcome::Hit;
+            }
             at => {
                 // All far blocks of the tenant were dropped, this one among them.
                 if let Some(Whereabouts::There(far)) = at {
@@ -404,18 +472,21 @@ impl LockedShard<'_> {
         };
         let mut page = vec![0; self.pages.page_bytes()];
         loop {
-            let facts = self.shard.rows.get(number);
+            let row = self.shard.rows.get(number);
+            let RowPlace::Disk(slot) = row.place else {
+                return self.get_row(number, visit);
+            };
             let (worker, mut read) = (self.worker, Ok(()));
             MutexGuard::unlocked(&mut self.shard, || {
-                worker.run_unpinned(&mut || read = space.spill.read(facts.slot, &mut page));
+                worker.run_unpinned(&mut || read = space.spill.read(slot.number, &mut page));
             });
             if !self.id.is_some_and(|id| self.pages.pools.is_alive(id)) {
                 return GetOutcome::NoPool; // ended while the disk was read
             }
             match self.shard.find(&self.pages.frames, self.object, self.key) {
                 // Nobody changed the page meanwhile, so these are its bytes.
-                Some(Whereabouts::OnDisk(again))
-                    if again == number && self.shard.rows.get(again).sequence == facts.sequence =>
+                Some(Whereabouts::Row(again))
+                    if again == number && self.shard.rows.get(again).sequence == row.sequence =>
                 {
                     if read.is_err() {
                         return GetOutcome::Failed;
@@ -424,8 +495,8 @@ impl LockedShard<'_> {
                     visit(&page);
                     return GetOutcome::Hit;
                 }
-                Some(Whereabouts::OnDisk(again)) if again == number => {}
-                Some(Whereabouts::OnDisk(_) | Whereabouts::There(_)) | None => {
+                Some(Whereabouts::Row(again)) if again == number => {}
+                Some(Whereabouts::Row(_) | Whereabouts::There(_)) | None => {
                     return GetOutcome::Miss;
                 }
                 Some(Whereabouts::Here(frame)) => {
@@ -458,7 +529,7 @@ impl LockedShard<'_> {
                     QueueId::KEPT => {
                         let number = frames.get(frame).note();
                         self.shard.kept.remove(frames, frame);
-                        self.forget_slot(number);
+                        self.forget_row(number);
                     }
                     _ => {
                         let page = page(self.pages, frame, self.hash(), self.now);
@@ -477,12 +548,13 @@ impl LockedShard<'_> {
             Some(Whereabouts::There(frame)) => {
                 self.pages.free_far(self.owner, &mut self.shard, frame);
             }
-            Some(Whereabouts::OnDisk(number)) => self.forget_slot(number),
+            Some(Whereabouts::Row(number)) => self.forget_row(number),
         }
         true
     }
 
-    fn forget_slot(&mut self, number: u32) {
+    /// Forgets a row, and gives its slot back.
+    fn forget_row(&mut self, number: u32) {
         if let Some(slot) = self.shard.rows.forget(number)
             && let Some(space) = self.space()
         {
@@ -511,6 +583,22 @@ impl LockedShard<'_> {
             self.flush();
         }
         next
+    }
+}
+
+/// Shows a page whose words are all equal.
+fn visit_filled(word: SameWord, len: usize, visit: impl FnOnce(&[u8])) {
+    let mut page = [0; PAGE_BYTES as usize];
+    match page.get_mut(..len) {
+        Some(page) => {
+            word.fill(page);
+            visit(page);
+        }
+        None => {
+            let mut page = vec![0; len];
+            word.fill(&mut page);
+            visit(&page);
+        }
     }
 }
 

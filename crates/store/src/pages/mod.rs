@@ -12,6 +12,7 @@ mod directory_slots;
 mod evict;
 mod evict_ahead;
 mod far;
+mod filled;
 mod frame_source;
 mod freed_ahead;
 mod group;
@@ -322,6 +323,7 @@ impl PageStore {
         let mut figures = PageFigures {
             tally: counts.sum(),
             on_disk: counts.on_disk(),
+            same_filled: counts.same_filled(),
             at_lenders: counts.at_lenders(),
             ..PageFigures::default()
         };

@@ -1,102 +1,222 @@
-//! Persistent pages' places on disk.
+//! A shard's pages that need more than a frame to be found: persistent ones, which have a place on disk besides, and those
+//! whose words are all equal, which need no frame.
 //!
 //! A persistent page gets a slot of its pool's spill file when it is put, so that shrinking always finds a place for
-//! it. A slot has a sequence number and at most one write in flight. A thread that replaces or flushes the page
-//! meanwhile raises the sequence. The writer then knows that what it wrote is stale.
+//! it. At most one write of a slot is in flight. A thread that replaces or flushes the page meanwhile raises the row's
+//! sequence. The writer then knows that what it wrote is stale.
 
+use crate::arena::{PageKind, SameWord};
 use crate::frames::StoredKey;
 
-/// One persistent page.
+/// A page, and where it is besides or instead of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) key: StoredKey,
-    /// Its slot in the spill file, in pages.
-    pub(super) slot: u32,
-    /// A number that each change raises.
+    /// A number that each change raises. It goes on when the row is another page's, so that a thread that still reads for
+    /// the page before sees that it is gone.
     pub(super) sequence: u32,
-    /// Whether its slot is being written.
-    pub(super) writing: bool,
-    /// It was flushed while its slot was being written. The writer gives the slot back.
-    pub(super) doomed: bool,
+    pub(super) place: RowPlace,
 }
 
-/// The persistent pages of a shard.
+const _: () = assert!(size_of::<Row>() == 32);
+
+/// Where a row's page is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowPlace {
+    /// Nowhere: the row is vacant.
+    Vacant,
+    /// In a slot of the spill file, and perhaps in a frame.
+    Disk(DiskSlot),
+    /// Every word of it is the same. It is a page of a pool of this kind.
+    Filled(SameWord, PageKind),
+}
+
+/// A slot of a spill file that is a persistent page's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DiskSlot {
+    /// Its number in the file, in pages.
+    pub(super) number: u32,
+    pub(super) writes: SlotWrites,
+}
+
+/// Whether a slot is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotWrites {
+    /// It is not.
+    None,
+    /// It is.
+    One,
+    /// It is, and the page was flushed meanwhile. The writer gives the slot back.
+    Doomed,
+}
+
+impl DiskSlot {
+    fn new(number: u32) -> DiskSlot {
+        DiskSlot {
+            number,
+            writes: SlotWrites::None,
+        }
+    }
+}
+
+/// The rows of a shard.
 #[derive(Default)]
 pub(super) struct Rows {
-    pages: Vec<Row>,
+    rows: Vec<Row>,
     vacant: Vec<u32>,
+    /// Ephemeral pages that are filled.
+    filled_ephemeral: u32,
+    /// Where the search for the next one to go begins.
+    hand: u32,
 }
 
 impl Rows {
-    /// Adds a row for a new page.
-    pub(super) fn add(&mut self, key: StoredKey, slot: u32) -> u32 {
-        let mut page = Row {
-            key,
-            slot,
-            sequence: 0,
-            writing: false,
-            doomed: false,
-        };
+    /// Adds a row for a persistent page.
+    pub(super) fn add_on_disk(&mut self, key: StoredKey, slot: u32) -> u32 {
+        self.add(key, RowPlace::Disk(DiskSlot::new(slot)))
+    }
+
+    /// Adds a row for a page whose words are all the same.
+    pub(super) fn add_filled(&mut self, key: StoredKey, word: SameWord, kind: PageKind) -> u32 {
+        self.filled_ephemeral += u32::from(kind == PageKind::Ephemeral);
+        self.add(key, RowPlace::Filled(word, kind))
+    }
+
+    fn add(&mut self, key: StoredKey, place: RowPlace) -> u32 {
         match self.vacant.pop() {
             Some(number) => {
-                // The sequence continues, so that a thread that still reads for the page before sees that it is gone.
-                page.sequence = self.pages[number as usize].sequence.wrapping_add(1);
-                self.pages[number as usize] = page;
+                let row = &mut self.rows[number as usize];
+                let sequence = row.sequence.wrapping_add(1);
+                *row = Row {
+                    key,
+                    sequence,
+                    place,
+                };
                 number
             }
             None => {
-                self.pages.push(page);
+                self.rows.push(Row {
+                    key,
+                    sequence: 0,
+                    place,
+                });
                 // A flush needs no memory, so make room for it now.
-                let room = self.pages.capacity() - self.vacant.len();
+                let room = self.rows.capacity() - self.vacant.len();
                 self.vacant.reserve_exact(room);
-                self.pages.len() as u32 - 1
+                self.rows.len() as u32 - 1
             }
         }
     }
 
     pub(super) fn key(&self, number: u32) -> StoredKey {
-        self.pages[number as usize].key
+        self.rows[number as usize].key
     }
 
     pub(super) fn get(&self, number: u32) -> Row {
-        self.pages[number as usize]
+        self.rows[number as usize]
     }
 
-    pub(super) fn get_mut(&mut self, number: u32) -> &mut Row {
-        &mut self.pages[number as usize]
+    /// The slot of a row. `None` if its page needs none.
+    pub(super) fn slot(&self, number: u32) -> Option<DiskSlot> {
+        match self.rows[number as usize].place {
+            RowPlace::Disk(slot) => Some(slot),
+            RowPlace::Filled(..) | RowPlace::Vacant => None,
+        }
+    }
+
+    /// Records that a page has changed. What is read or written of it is stale.
+    pub(super) fn change(&mut self, number: u32) {
+        let row = &mut self.rows[number as usize];
+        row.sequence = row.sequence.wrapping_add(1);
     }
 
     /// Removes a page. Returns the slot if it can be given back now, because nobody is writing it.
     pub(super) fn forget(&mut self, number: u32) -> Option<u32> {
-        let page = &mut self.pages[number as usize];
-        page.sequence = page.sequence.wrapping_add(1);
-        if page.writing {
-            page.doomed = true;
+        self.change(number);
+        let row = &mut self.rows[number as usize];
+        let given_back = match &mut row.place {
+            RowPlace::Disk(slot) if slot.writes != SlotWrites::None => {
+                slot.writes = SlotWrites::Doomed;
+                return None;
+            }
+            RowPlace::Disk(slot) => Some(slot.number),
+            RowPlace::Filled(_, kind) => {
+                self.filled_ephemeral -= u32::from(*kind == PageKind::Ephemeral);
+                None
+            }
+            RowPlace::Vacant => return None,
+        };
+        row.place = RowPlace::Vacant;
+        self.vacant.push(number);
+        given_back
+    }
+
+    /// Records that a slot is being written from now on. Returns its number and the row's sequence. `None` if it is being
+    /// written already.
+    pub(super) fn begin_write(&mut self, number: u32) -> Option<SlotWrite> {
+        let row = &mut self.rows[number as usize];
+        let RowPlace::Disk(slot) = &mut row.place else {
+            return None;
+        };
+        if slot.writes != SlotWrites::None {
             return None;
         }
-        self.vacant.push(number);
-        Some(page.slot)
+        slot.writes = SlotWrites::One;
+        Some(SlotWrite {
+            slot: slot.number,
+            sequence: row.sequence,
+        })
     }
 
     /// Records that a write has ended. Returns whether the page is still as it was when the write began, or the slot
     /// that can be given back.
-    pub(super) fn finish_write(&mut self, number: u32, sequence: u32) -> WriteOutcome {
-        let page = &mut self.pages[number as usize];
-        page.writing = false;
-        if page.doomed {
+    pub(super) fn finish_write(&mut self, number: u32, write: SlotWrite) -> WriteOutcome {
+        let row = &mut self.rows[number as usize];
+        let RowPlace::Disk(slot) = &mut row.place else {
+            return WriteOutcome::Outdated;
+        };
+        if slot.writes == SlotWrites::Doomed {
+            row.place = RowPlace::Vacant;
             self.vacant.push(number);
-            return WriteOutcome::Doomed(page.slot);
+            return WriteOutcome::Doomed(write.slot);
         }
-        match page.sequence == sequence {
+        slot.writes = SlotWrites::None;
+        match row.sequence == write.sequence {
             true => WriteOutcome::Current,
             false => WriteOutcome::Outdated,
         }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        let page = size_of::<Row>();
-        (self.pages.capacity() * page + self.vacant.capacity() * size_of::<u32>()) as u64
+    /// Ephemeral pages that are filled.
+    pub(super) fn filled_ephemeral(&self) -> u32 {
+        self.filled_ephemeral
     }
+
+    /// An ephemeral page that is filled, another one each time, in turns.
+    pub(super) fn next_filled_ephemeral(&mut self) -> Option<(u32, StoredKey)> {
+        if self.filled_ephemeral == 0 {
+            return None;
+        }
+        loop {
+            self.hand = (self.hand + 1) % self.rows.len() as u32;
+            let row = &self.rows[self.hand as usize];
+            if let RowPlace::Filled(_, PageKind::Ephemeral) = row.place {
+                return Some((self.hand, row.key));
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (self.rows.capacity() * size_of::<Row>() + self.vacant.capacity() * size_of::<u32>()) as u64
+    }
+}
+
+/// A write of a page to its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotWrite {
+    pub(super) slot: u32,
+    /// Of the row, when the write began.
+    sequence: u32,
 }
 
 /// The outcome of a write that has ended.

@@ -11,6 +11,7 @@ use sublet_types::{FileVersion, ObjectId, PageIndex, PoolFlags, PoolId, SharedNa
 use super::PageStore;
 use super::directory::Whereabouts;
 use super::pools::Pool;
+use super::rows::RowPlace;
 use crate::api::{PoolEnded, RestoreError, SaveFacts, SavedGrants, SavedLimits, SavedPool};
 use crate::frames::StoredKey;
 use crate::pinned_thread::PinnedThread;
@@ -317,7 +318,7 @@ impl PageStore {
         // The bytes that were read from the disk, and the state of the page that they belong to.
         let mut read: Option<(u32, u32, io::Result<Vec<u8>>)> = None;
         loop {
-            let (number, facts) = {
+            let (number, row) = {
                 let shard = shard.lock();
                 if !self.pools.is_alive(pool) {
                     return Ok(None);
@@ -325,11 +326,20 @@ impl PageStore {
                 match shard.find(&self.frames, object, key) {
                     None | Some(Whereabouts::There(_)) => return Ok(None),
                     Some(Whereabouts::Here(frame)) => return Ok(Some(self.bytes(frame).to_vec())),
-                    Some(Whereabouts::OnDisk(number)) => (number, shard.rows.get(number)),
+                    Some(Whereabouts::Row(number)) => (number, shard.rows.get(number)),
                 }
             };
+            let slot = match row.place {
+                RowPlace::Disk(slot) => slot.number,
+                RowPlace::Filled(word, _) => {
+                    let mut page = vec![0; self.page_bytes()];
+                    word.fill(&mut page);
+                    return Ok(Some(page));
+                }
+                RowPlace::Vacant => return Ok(None),
+            };
             match read {
-                Some((of, sequence, page)) if (of, sequence) == (number, facts.sequence) => {
+                Some((of, sequence, page)) if (of, sequence) == (number, row.sequence) => {
                     return page.map(Some);
                 }
                 _ => {}
@@ -339,8 +349,8 @@ impl PageStore {
             };
             let mut page = vec![0; self.page_bytes()];
             let mut done = Ok(());
-            thread.run_unpinned(&mut || done = space.spill.read(facts.slot, &mut page));
-            read = Some((number, facts.sequence, done.map(|()| page)));
+            thread.run_unpinned(&mut || done = space.spill.read(slot, &mut page));
+            read = Some((number, row.sequence, done.map(|()| page)));
         }
     }
 }

@@ -79,7 +79,7 @@ pub(crate) struct Shard {
     pub(super) debt: ShardDebt,
     /// Persistent pages in frames, the longest unused last.
     pub(super) kept: FrameQueue,
-    /// Persistent pages that have a place on disk.
+    /// Pages that have a place on disk, or need no frame.
     pub(super) rows: Rows,
     pub(super) tally: ShardTally,
     /// A log of what happens to a sample of the tenant's pages.
@@ -384,12 +384,12 @@ impl Shard {
         Some(was)
     }
 
-    /// Counts a page for its pool, or among those on disk.
+    /// Counts a page for its pool, or among those that are in no frame here.
     fn count_in(&self, frames: &FrameTable, key: StoredKey, at: Whereabouts) {
         match at {
             Whereabouts::Here(_) => frames.of_pools().count_in(key.pool, self.number),
             Whereabouts::There(_) => self.tally.count_to_lender(),
-            Whereabouts::OnDisk(_) => self.tally.count_to_disk(),
+            Whereabouts::Row(number) => self.tally.count_to_row(self.rows.get(number).place),
         }
     }
 
@@ -397,7 +397,7 @@ impl Shard {
         match was {
             Whereabouts::Here(_) => frames.of_pools().count_out(key.pool, self.number),
             Whereabouts::There(_) => self.tally.count_off_lender(),
-            Whereabouts::OnDisk(_) => self.tally.count_off_disk(),
+            Whereabouts::Row(number) => self.tally.count_off_row(self.rows.get(number).place),
         }
     }
 
@@ -446,7 +446,7 @@ impl KeyLookup for ShardKeys<'_> {
         match whereabouts {
             Whereabouts::Here(frame) => self.frames.get(frame).key(),
             Whereabouts::There(frame) => self.frames.far().get(frame).key(),
-            Whereabouts::OnDisk(page) => self.rows.key(page),
+            Whereabouts::Row(number) => self.rows.key(number),
         }
     }
 }

@@ -240,24 +240,22 @@ impl PageShrinker<'_> {
         let pages = self.pages;
         let facts = pages.frames.get(frame);
         let (key, number) = (facts.key(), facts.note());
-        let before = shard.rows.get(number);
         let Some(space) = pages.pools.space(key.pool) else {
             return SpillOutcome::Refused;
         };
-        if before.writing {
+        let Some(write) = shard.rows.begin_write(number) else {
             // Another thread is writing it. Look again when that has ended.
             drop(shard);
             self.thread.run_unpinned(&mut std::thread::yield_now);
             return SpillOutcome::Again;
-        }
-        shard.rows.get_mut(number).writing = true;
+        };
         let page = pages.bytes(frame).to_vec();
         let mut wrote = Ok(());
         MutexGuard::unlocked(&mut shard, || {
             self.thread
-                .run_unpinned(&mut || wrote = space.spill.write(before.slot, &page));
+                .run_unpinned(&mut || wrote = space.spill.write(write.slot, &page));
         });
-        match shard.rows.finish_write(number, before.sequence) {
+        match shard.rows.finish_write(number, write) {
             WriteOutcome::Doomed(slot) => space.give_back(slot),
             WriteOutcome::Current if wrote.is_ok() => {
                 pages.leave_on_disk(self.tenant, &mut shard, number);
@@ -439,13 +437,13 @@ impl PageStore {
 
     /// Frees the frame of a persistent page that is on disk now.
     fn leave_on_disk(&self, tenant: &Tenant, shard: &mut Shard, number: u32) {
-        let key = shard.rows.get(number).key;
+        let key = shard.rows.key(number);
         let object = self.seed.object(key.pool, key.object);
         // The page may have been moved to another frame meanwhile.
         let Some(Whereabouts::Here(frame)) = shard.find(&self.frames, object, key) else {
             return;
         };
-        let (here, on_disk) = (Whereabouts::Here(frame), Whereabouts::OnDisk(number));
+        let (here, on_disk) = (Whereabouts::Here(frame), Whereabouts::Row(number));
         shard.set(&self.frames, object, key, here, on_disk);
         shard.kept.remove(&self.frames, frame);
         shard.tally.spilled.bump();

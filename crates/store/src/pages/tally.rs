@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sublet_types::Pages;
 
+use super::rows::RowPlace;
 use crate::api::{PageTally, PutOutcome};
 
 /// One shard's counts. They take one cache line, because a reader reads those of all shards of all tenants.
@@ -30,6 +31,8 @@ pub(super) struct TenantCounts {
     /// Persistent pages that are on disk only, now. They come and go through the disk, so one counter serves all
     /// shards.
     on_disk: AtomicU64,
+    /// Pages whose words are all equal, now. They need no frame.
+    same_filled: AtomicU64,
     /// Pages that lenders have, or that are on their way there, now.
     at_lenders: AtomicU64,
     /// Evictions of pools whose sending was not allowed. One counter serves all shards, because most evictions are not
@@ -52,6 +55,7 @@ impl TenantCounts {
         TenantCounts {
             shards: (0..shards).map(|_| ShardCounts::default()).collect(),
             on_disk: AtomicU64::new(0),
+            same_filled: AtomicU64::new(0),
             at_lenders: AtomicU64::new(0),
             unsendable: AtomicU64::new(0),
         }
@@ -69,8 +73,21 @@ impl TenantCounts {
         sum
     }
 
+    /// The count of pages that are in such a place and in no frame.
+    fn in_rows(&self, place: RowPlace) -> Option<&AtomicU64> {
+        match place {
+            RowPlace::Disk(_) => Some(&self.on_disk),
+            RowPlace::Filled(..) => Some(&self.same_filled),
+            RowPlace::Vacant => None,
+        }
+    }
+
     pub(super) fn at_lenders(&self) -> Pages {
         Pages(self.at_lenders.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn same_filled(&self) -> Pages {
+        Pages(self.same_filled.load(Ordering::Relaxed))
     }
 
     pub(super) fn on_disk(&self) -> Pages {
@@ -114,9 +131,11 @@ impl ShardTally {
         self.all.unsendable.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a page that is on disk only from now on.
-    pub(super) fn count_to_disk(&self) {
-        self.all.on_disk.fetch_add(1, Ordering::Relaxed);
+    /// Counts a page that is in no frame from now on.
+    pub(super) fn count_to_row(&self, place: RowPlace) {
+        if let Some(count) = self.all.in_rows(place) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Counts a page that a lender has from now on.
@@ -129,9 +148,11 @@ impl ShardTally {
         self.all.at_lenders.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a page that is no longer on disk only.
-    pub(super) fn count_off_disk(&self) {
-        self.all.on_disk.fetch_sub(1, Ordering::Relaxed);
+    /// Counts a page that leaves its row, for a frame or for good.
+    pub(super) fn count_off_row(&self, place: RowPlace) {
+        if let Some(count) = self.all.in_rows(place) {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use crate::pages::arrivals::Arrivals;
 use crate::pages::directory::Whereabouts;
 use crate::pages::frame_source::{Displacement, FrameSearch, FrameSource};
 use crate::pages::locked_shard::LockedShard;
-use crate::pages::shard::SpareFrame;
 
 impl LockedShard<'_> {
     /// Returns whether a far frame's block is still what it was when the page came into it.
@@ -135,14 +134,11 @@ impl LockedShard<'_> {
         let mut arrivals = Arrivals::new(self.pages, self.tenant_pages);
         let search = FrameSearch::from(Displacement::Always);
         if let FrameSource::Tenant(spare) = self.frame(search, &mut arrivals) {
-            let (home, position) = (spare.frame(), self.locate());
-            let stored = self.store(home, position, &mut arrivals, |unwritten| {
+            let position = self.locate();
+            let stored = self.store(&spare, position, &mut arrivals, |unwritten| {
                 unwritten.write(page);
             });
             debug_assert_eq!(stored, Ok(()), "an ephemeral page is always stored");
-            if !matches!(spare, SpareFrame::Displaced(_)) {
-                arrivals.record(home);
-            }
         }
         arrivals.publish();
     }
