@@ -154,7 +154,7 @@ fn key(pool: PoolId, object: u64, index: u32) -> PageKey {
 fn fill(worker: &Worker, tenant: TenantId, pool: PoolId, object: u64, stride: u32) {
     for n in 0..PAGES {
         let key = key(pool, object, n * stride);
-        let put = worker.put_page(tenant, key, NOW, |page| page.fill(1));
+        let put = worker.put_page(tenant, key, NOW, |page| page[0] = 2);
         assert!(put.is_stored());
     }
 }

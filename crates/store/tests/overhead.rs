@@ -27,7 +27,8 @@ fn share(place_of: impl Fn(u64) -> (u64, u32)) -> f64 {
     let pool = store.create_pool(tenant, PoolFlags::default(), None);
     let pool = pool.expect("a pool");
     let worker = store.worker().expect("a worker");
-    let page = [7; PAGE_BYTES as usize];
+    let mut page = [7; PAGE_BYTES as usize];
+    page[0] = 8;
     // Half as many again as there is room for, so that the arena is full and pages have left their places.
     for n in 0..ARENA.0 * 3 / 2 / PAGE_BYTES {
         let (object, index) = place_of(n);

@@ -42,7 +42,7 @@ fn held(store: &Store, tenant: TenantId) -> usize {
 /// Puts small pages, so that emptying a block takes long enough for others to come meanwhile.
 fn put_small(client: &PoolClient, objects: std::ops::Range<u64>) {
     for object in objects {
-        let fill = |page: &mut UnwrittenPage<'_>| page.write(&[7; SMALL_PAGE]);
+        let fill = |page: &mut UnwrittenPage<'_>| pages::unlike(page);
         client
             .worker
             .put_page(client.tenant, client.key(object, 0), NOW, fill);

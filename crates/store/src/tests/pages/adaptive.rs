@@ -488,7 +488,7 @@ fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
         store.set_target(ann, Some(Bytes((blocks * BLOCK) as u64)));
         for index in 0..2 * pages {
             let key = client.key(u64::from(index / 100), index % 100);
-            client.worker.put_page(ann, key, NOW, |page| page.fill(1));
+            client.worker.put_page(ann, key, NOW, |page| unlike(page));
         }
         store.pages.fit_all(NOW);
         let ghosts = store.pages.overhead().ghosts - 128 * 64;
@@ -542,7 +542,7 @@ fn in_many_shards_pages_leave_as_from_one_line() {
     for index in 0..4 * pages {
         let put = client
             .worker
-            .put_page(ann, key(index), NOW, |page| page.fill(1));
+            .put_page(ann, key(index), NOW, |page| unlike(page));
         assert!(put.is_stored());
     }
     assert_eq!(client.figures().used.0, u64::from(pages));

@@ -47,7 +47,7 @@ struct World {
     sequential: HashSet<PagePlace>,
     fetches: Vec<Fetch>,
     random: u64,
-    contents: u64,
+    contents: NextContents,
     second: u32,
     /// Hits that a lender's bytes served.
     far_hits: u64,
@@ -77,7 +77,7 @@ impl World {
             sequential: HashSet::new(),
             fetches: Vec::new(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            contents: 0,
+            contents: NextContents::default(),
             second: NOW.0,
             far_hits: 0,
             given_back: 0,
@@ -163,8 +163,7 @@ impl World {
 
     fn put(&mut self) {
         let place @ (pool, object, index) = self.place();
-        self.contents += 1000;
-        let content = self.contents;
+        let content = self.contents.take(1);
         let put = match self.below(4) {
             0 => {
                 let count = 1 + self.below(12) as u32;
@@ -176,8 +175,7 @@ impl World {
     }
 
     fn put_run(&mut self, (pool, object, index): PagePlace, count: u32) {
-        let first = self.contents;
-        self.contents += 1000 * u64::from(count);
+        let first = self.contents.take(count.into());
         let pattern = match self.below(4) {
             0 => AccessPattern::Sequential,
             _ => AccessPattern::Random,

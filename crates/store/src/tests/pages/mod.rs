@@ -9,6 +9,7 @@ mod far_model;
 mod far_sequential;
 mod far_targets;
 mod far_unused;
+mod filled;
 mod lender;
 mod looks;
 mod model;
@@ -295,22 +296,43 @@ impl PoolClient {
     }
 }
 
-/// A page that repeats its content in every word.
+/// The contents of a model's next pages, in steps of 1000. Those of some calls are [`FILLED`].
+#[derive(Debug, Default)]
+pub(super) struct NextContents(u64);
+
+impl NextContents {
+    /// The first content of so many.
+    pub(super) fn take(&mut self, count: u64) -> u64 {
+        let first = self.0 + 1000;
+        self.0 += 1000 * count;
+        match (first / 1000).is_multiple_of(3) {
+            true => first | FILLED,
+            false => first,
+        }
+    }
+}
+
+/// Of contents with this bit, all words of the page are equal.
+pub(super) const FILLED: u64 = 1 << 63;
+
+/// A page that has its content in every word, and counts the words besides, unless the content is [`FILLED`].
 pub(super) fn page_of(content: u64) -> Vec<u8> {
+    let counts = u64::from(content & FILLED == 0);
     (0..PAGE as u64 / 8)
-        .flat_map(|word| content.wrapping_add(word).to_le_bytes())
+        .flat_map(|word| content.wrapping_add(counts * word).to_le_bytes())
         .collect()
+}
+
+/// Writes a page of any size whose words are not all equal.
+pub(super) fn unlike(page: &mut UnwrittenPage<'_>) {
+    page.fill(1);
+    page[0] = 2;
 }
 
 /// The content of a page. Panics if the page is torn.
 pub(super) fn content_of(page: &[u8]) -> u64 {
-    let words = page
-        .chunks_exact(8)
-        .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-    let mut contents = words
-        .enumerate()
-        .map(|(at, word)| word.wrapping_sub(at as u64));
-    let content = contents.next().expect("a word");
-    assert!(contents.all(|other| other == content), "a torn page");
+    let first = page.first_chunk().expect("a word");
+    let content = u64::from_le_bytes(*first);
+    assert_eq!(page, page_of(content), "a torn page");
     content
 }

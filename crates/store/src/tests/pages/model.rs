@@ -190,7 +190,7 @@ struct World {
     is_second_allowed: bool,
     frozen: [bool; TENANTS.len()],
     saved: [Option<SavedFile>; ACCOUNT],
-    contents: u64,
+    contents: NextContents,
     second: u32,
 }
 
@@ -214,7 +214,7 @@ impl World {
             is_second_allowed: false,
             frozen: [false; TENANTS.len()],
             saved: [None, None],
-            contents: 0,
+            contents: NextContents::default(),
             second: NOW.0,
         };
         world.allow(true);
@@ -335,9 +335,9 @@ impl World {
     }
 
     fn put(&mut self, pool: usize, object: u64, index: u32) {
-        self.contents += 1000;
-        let put = self.clients[pool].put(object, index, self.contents);
-        self.learn_put((pool, object, index), self.contents, put);
+        let content = self.contents.take(1);
+        let put = self.clients[pool].put(object, index, content);
+        self.learn_put((pool, object, index), content, put);
     }
 
     fn learn_put(&mut self, place: ModelKey, content: u64, put: PutOutcome) {
@@ -381,8 +381,7 @@ impl World {
     /// As if they were put one by one, with the same page perhaps several times.
     fn put_pages(&mut self, places: &[ModelKey]) {
         let (places, keys) = self.together(places);
-        let first = self.contents + 1000;
-        self.contents += 1000 * places.len() as u64;
+        let first = self.contents.take(places.len() as u64);
         let puts = self.clients[places[0].0].put_pages(&keys, first);
         for ((place, put), n) in places.iter().zip(puts).zip(0..) {
             self.model_put(*place, first + 1000 * n, put);
@@ -411,8 +410,7 @@ impl World {
 
     /// Later pages of a run may displace earlier ones, as if they were put one by one.
     fn put_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
-        let first = self.contents + 1000;
-        self.contents += 1000 * u64::from(count);
+        let first = self.contents.take(count.into());
         let puts = self.clients[pool].put_run(object, index, count, first);
         assert_eq!(puts.len(), count as usize);
         for (n, put) in (0..).zip(puts) {
