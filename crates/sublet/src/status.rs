@@ -225,6 +225,7 @@ fn pages(tenants: &[TenantStatus]) -> String {
         "pools",
         "in memory",
         "on disk",
+        "filled",
         "puts",
         "displacing",
         "refused",
@@ -243,6 +244,7 @@ fn pages(tenants: &[TenantStatus]) -> String {
             pages.pools.to_string(),
             pages.used.to_string(),
             pages.on_disk.to_string(),
+            pages.same_filled.to_string(),
             pages.puts.to_string(),
             displacing(pages).to_string(),
             pages.puts_refused.to_string(),
@@ -255,7 +257,7 @@ fn pages(tenants: &[TenantStatus]) -> String {
             eviction(tenant),
         ]);
     }
-    format_table(table, 1..13)
+    format_table(table, 1..14)
 }
 
 /// Puts that displaced another page.

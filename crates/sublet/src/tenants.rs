@@ -179,6 +179,7 @@ fn pages(pages: &PagesStatus) -> String {
         ("pools", pages.pools),
         ("pages", pages.used),
         ("pages_on_disk", pages.on_disk),
+        ("pages_same_filled", pages.same_filled),
         ("frames_free", pages.free),
         ("page_puts", pages.puts),
         ("page_puts_succeeded", pages.puts_succeeded),

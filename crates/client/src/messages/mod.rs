@@ -609,6 +609,9 @@ pub struct PagesStatus {
     pub used: u64,
     /// Persistent pages on disk only.
     pub on_disk: u64,
+    /// Pages whose words are all equal. They take no frame.
+    #[serde(default)]
+    pub same_filled: u64,
     /// Frames without a page.
     pub free: u64,
     /// Puts.

@@ -62,7 +62,8 @@ impl Daemon {
         let figures = self.tenants.find(name)?;
         check_path(file)?;
         let (pages, worker) = (&figures.pages, self.copier()?);
-        let of = (pages.used.0 + pages.on_disk.0) * (PAGE_BYTES + PAGE_EXTRA_BYTES);
+        let of = pages.used.0 + pages.on_disk.0 + pages.same_filled.0;
+        let of = of * (PAGE_BYTES + PAGE_EXTRA_BYTES);
         let begun = initial_status(CopyKind::Save, name, file, Bytes(of));
         let (_turn, done) = self.copying.begin(begun)?;
         let pools = self.backend.store.pools(figures.id).into_iter();

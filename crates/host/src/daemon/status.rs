@@ -189,6 +189,7 @@ impl Daemon {
             pools: figures.pools.into(),
             used: pages.used.0,
             on_disk: pages.on_disk.0,
+            same_filled: pages.same_filled.0,
             free: pages.free.0,
             puts: tally.puts,
             puts_succeeded: tally.puts_succeeded,

@@ -262,7 +262,8 @@ mod tests {
                 object,
                 index,
             };
-            worker.put_page(tenant, key, Second(1), |page| page.write(&[7; 4096]));
+            let content: Vec<u8> = (0..4096).map(|n| n as u8).collect();
+            worker.put_page(tenant, key, Second(1), |page| page.write(&content));
         }
         Backend {
             store,

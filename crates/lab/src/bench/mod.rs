@@ -22,6 +22,7 @@ mod load_generator;
 mod machine;
 mod memcached;
 mod memory;
+mod page_content;
 mod pair;
 mod paired_rounds;
 mod plot;

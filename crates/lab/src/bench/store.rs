@@ -17,6 +17,7 @@ use sublet_types::{
 use super::amount::worth_timing;
 use super::bench_store::BenchStoreError;
 use super::error::BenchError;
+use super::page_content::page_content;
 use super::progress::BenchProgress;
 use super::release::touched_memory;
 use super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
@@ -319,7 +320,7 @@ impl StoreBench {
             keeper: client(true)?,
             store,
             bare,
-            buffer: vec![7; PAGE],
+            buffer: page_content(PAGE),
             got: order.clone(),
             frames: shuffled(pages, &mut rng),
             order,
@@ -485,7 +486,7 @@ impl PoolClient {
                 ..*self
             };
             jobs.push(move || {
-                let mut buffer = vec![7; PAGE];
+                let mut buffer = page_content(PAGE);
                 for batch in keys.chunks(TOGETHER) {
                     client.get_batch(way, batch, 0, &mut buffer);
                     client.put_batch(way, batch, 0, &buffer);
@@ -501,7 +502,7 @@ fn copies(memory: &mut [u8], frames: &[u32], threads: usize) -> f64 {
     let part = memory.len() / threads / PAGE * PAGE;
     let jobs = memory.chunks_mut(part).take(threads).map(|part| {
         move || {
-            let mut buffer = vec![7; PAGE];
+            let mut buffer = page_content(PAGE);
             let pages = (part.len() / PAGE) as u32;
             for frame in frames {
                 copy_out(part, frame % pages, &mut buffer);

@@ -21,6 +21,7 @@ use sublet_types::{
 
 use super::bench_store::BenchStoreError;
 use super::error::BenchError;
+use super::page_content::page_content;
 use super::report::{BenchRow, Goal, RoundsSummary};
 use super::shuffle::shuffled;
 
@@ -173,7 +174,7 @@ impl LeaseBench {
             tenant,
             pool,
             objects,
-            buffer: vec![7; PAGE_BYTES as usize],
+            buffer: page_content(PAGE_BYTES as usize),
             order: shuffled(pages, &mut SimRng::seeded(1)),
             turns: 0,
             sent: Vec::new(),

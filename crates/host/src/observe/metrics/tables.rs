@@ -279,6 +279,12 @@ pub(super) const TENANT: &[MetricDefinition<TenantStatus>] = &[
         |t| Some(t.pages.on_disk as f64),
     ),
     gauge(
+        "sublet_tenant_pages_same_filled",
+        None,
+        "The tenant's pages whose words are all equal. They take no frame",
+        |t| Some(t.pages.same_filled as f64),
+    ),
+    gauge(
         "sublet_tenant_frames_free",
         None,
         "Frames of its blocks without a page: fragmentation",

@@ -184,7 +184,7 @@ impl FilledDaemon {
         self.child.id()
     }
 
-    /// Stores items, or lets the borrower read, until the arena grows no more.
+    /// Stores items, or lets the borrower put pages, until the arena grows no more.
     pub(super) fn fill(&self) -> Result<Bytes, DaemonError> {
         let full_after = match self.borrower {
             Some(_) => LENT_AFTER,
@@ -207,7 +207,7 @@ impl FilledDaemon {
         }
     }
 
-    /// Stores items, or lets the borrower read, until it has `amount` in memory. Returns how long that took, or nothing
+    /// Stores items, or lets the borrower put pages, until it has `amount` in memory. Returns how long that took, or nothing
     /// if it took longer than `most`.
     pub(super) fn fill_to(
         &self,
@@ -242,7 +242,7 @@ impl FilledDaemon {
     fn store_while(&self, mut goes_on: impl FnMut(Bytes) -> bool) -> Result<(), DaemonError> {
         if let Some(borrower) = &self.borrower {
             while goes_on(self.resident()) {
-                borrower.read_some()?;
+                borrower.put_some()?;
             }
             return Ok(());
         }

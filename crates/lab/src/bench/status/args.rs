@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use sublet_types::{Bytes, PAGE_BYTES};
+use sublet_types::Bytes;
 
 use super::super::amount::worth_timing;
 use super::super::sublet_option::SubletOption;
@@ -42,6 +42,6 @@ pub(in crate::bench) struct Args {
 impl Args {
     /// Each disk's size. All disks together are as large as the arena.
     pub(super) fn disk_size(&self) -> Bytes {
-        Bytes((self.arena.0 / DISKS as u64).next_multiple_of(16 * PAGE_BYTES))
+        Bytes((self.arena.0 / DISKS as u64).next_multiple_of(1 << 20))
     }
 }

@@ -46,7 +46,7 @@ impl ManyTenantDaemon {
         let sublet = args.ours.program()?;
         let address = (Ipv4Addr::LOCALHOST, free_port()?).into();
         for number in 0..DISKS {
-            folder.sparse(&format!("disk-{number}.img"), args.disk_size())?;
+            folder.image(&format!("disk-{number}.img"), args.disk_size())?;
         }
         let config = folder.join("status.toml");
         fs::write(&config, config_of(args, folder.path(), address))?;

@@ -12,6 +12,7 @@ use sublet_types::{
 };
 
 use super::super::bench_store::BenchStoreError;
+use super::super::page_content::page_content;
 use super::super::pair::micros;
 use super::super::progress::BenchProgress;
 use super::super::report::{BenchReport, BenchRow, Goal, RoundsSummary};
@@ -137,12 +138,13 @@ fn add_tenant(store: &Store, number: u64) -> Result<TenantId, BenchStoreError> {
 }
 
 fn fill(worker: &Worker, tenant: TenantId, pool: PoolId, pages: u64) {
+    let content = page_content(STAMP as usize);
     for number in 0..pages {
         let key = PageKey {
             pool,
             object: ObjectId(number / OBJECT_PAGES),
             index: PageIndex((number % OBJECT_PAGES) as u32),
         };
-        worker.put_page(tenant, key, NOW, |page| page.write(&[7; STAMP as usize]));
+        worker.put_page(tenant, key, NOW, |page| page.write(&content));
     }
 }
