@@ -316,6 +316,13 @@ fn leave_behind(rig: &mut Rig, pages: impl Iterator<Item = u8>) {
     rig.open();
 }
 
+/// Makes all pages of a backing such that their words differ. Otherwise they would take no frames.
+fn scribble(rig: &Rig) {
+    let bytes: Vec<u8> = (0..DISK_BYTES).map(|n| (n % 251) as u8).collect();
+    let path = rig.settings.backing.as_ref().expect("a path");
+    std::fs::write(path, bytes).expect("written");
+}
+
 fn written(rig: &Rig) -> Vec<u8> {
     std::fs::read(rig.settings.backing.as_ref().expect("a path")).expect("read")
 }
@@ -576,6 +583,7 @@ fn windows_leave_whole_where_a_disk_is_told_to() {
         settings.fill = Some(FillPolicy::Miss);
         settings.windows = Some(WindowEviction::Whole);
     });
+    scribble(&rig);
     let handle = rig.handle();
     for at in (0..DISK_BYTES).step_by(64 << 10) {
         rig.read(&*handle, at, 64 << 10);

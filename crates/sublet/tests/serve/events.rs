@@ -13,6 +13,7 @@ use sublet_client::ring::{Client, Key};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
 use crate::ailing;
+use crate::content::page_of;
 use crate::daemon::{Folder, SUBLET, text};
 use crate::wait::{wait_for, wait_until};
 
@@ -59,7 +60,7 @@ impl RingTenant {
                 object: ObjectId(1),
                 index: PageIndex(index),
             };
-            let _ = self.0.put_run(key, &[[3; 4096]; 64]);
+            let _ = self.0.put_run(key, &[page_of(3); 64]);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A guest of one disk over NBD, with as much of the protocol as the tests need.
 
+use crate::content::page_of;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -32,12 +33,12 @@ impl Guest {
 
     /// Sends a write of a page, and waits for no answer.
     pub(crate) fn send_write(&mut self, page: u64, byte: u8) {
-        self.send_request(WRITE, page, 4096, &[byte; 4096]);
+        self.send_request(WRITE, page, 4096, &page_of(byte));
     }
 
     /// Writes a page. Returns the errno of the answer.
     pub(crate) fn write_page(&mut self, page: u64, byte: u8) -> u32 {
-        self.call(WRITE, page, &[byte; 4096])
+        self.call(WRITE, page, &page_of(byte))
     }
 
     /// The content of a page.

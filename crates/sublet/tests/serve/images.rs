@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use sublet_client::messages::{AllowFolder, ChangeLifetime};
 
+use crate::content::page_of;
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 
@@ -63,7 +64,7 @@ fn an_image_that_was_made_comes_back_and_none_stays_of_a_disk_that_was_not_added
     assert_eq!(daemon.end().0, Some(0));
 
     let _next = serve(&folder);
-    assert!(Guest::of(&folder.path("db.sock"), "db").read_page(7) == [7; 4096]);
+    assert!(Guest::of(&folder.path("db.sock"), "db").read_page(7) == page_of(7));
     folder.sublet_ok(&["disk", "remove", "db"]);
     let refused = folder.sublet(&create);
     assert!(

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
+use crate::content::page_of;
 use crate::daemon::{Daemon, Folder, SUBLET};
 use crate::guest::Guest;
 use crate::wait::{wait_for, wait_until};
@@ -98,7 +99,7 @@ fn a_keeper_that_is_stopped_when_its_daemon_is_killed_has_its_pages_all_the_same
     signal("-CONT", &keeper);
     let _next = folder.serve();
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
-    assert!(guest.read_page(7) == [5; 4096]);
+    assert!(guest.read_page(7) == page_of(5));
     assert_eq!(keeper_of(&folder), Some(keeper));
 }
 
@@ -137,7 +138,7 @@ fn a_keeper_whose_socket_was_removed_is_found_again() {
     daemon.kill();
     let _next = folder.serve();
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
-    assert!(guest.read_page(7) == [5; 4096]);
+    assert!(guest.read_page(7) == page_of(5));
 }
 
 #[test]

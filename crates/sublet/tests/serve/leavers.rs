@@ -8,6 +8,7 @@ use sublet_client::messages::{EvictedStatus, EvictionsStatus};
 use sublet_client::ring::{Client, Key};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
+use crate::content::page_of;
 use crate::daemon::Folder;
 use crate::wait::{wait_for, wait_until};
 
@@ -38,7 +39,7 @@ fn read_through(client: &mut Client, pool: PoolId, begin: u64, mib: u64) {
         };
         let mut pages = [[0; 4096]; 64];
         client.get_run(key, &mut pages).expect("answered");
-        client.put_run(key, &[[3; 4096]; 64]).expect("put");
+        client.put_run(key, &[page_of(3); 64]).expect("put");
     }
 }
 

@@ -9,6 +9,7 @@ use sublet_client::ring::{Client, Key};
 use sublet_tls::peer::CertificateSummary;
 use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags};
 
+use crate::content::page_of;
 use crate::daemon::{Daemon, Folder, SUBLET, text};
 use crate::wait::{wait_for, wait_until};
 
@@ -161,7 +162,7 @@ impl Host {
                     index: PageIndex(first),
                 };
                 client
-                    .put_run(key, &[[first as u8; 4096]; 32])
+                    .put_run(key, &[page_of(first as u8); 32])
                     .expect("put");
             }
             lender.status().lent > Bytes::ZERO

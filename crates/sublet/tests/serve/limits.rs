@@ -6,6 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit};
 
+use crate::content::page_of;
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 use crate::keeper::{keeper_of, signal};
@@ -69,7 +70,7 @@ fn a_daemon_that_may_make_no_more_threads_answers_its_guests_all_the_same() {
         assert_eq!(guest.write_page(page, page as u8), 0);
         assert_eq!(guest.flush(), 0, "it needs a thread");
     }
-    assert!(guest.read_page(5) == [5; 4096]);
+    assert!(guest.read_page(5) == page_of(5));
     folder.sublet_ok(&["release", "2MiB"]);
     let change = ["tenants", "set", "t", "--weight", "3"];
     let refused = folder.sublet(&change);
@@ -103,7 +104,7 @@ fn a_write_beyond_the_limit_of_a_file_is_an_error_and_no_death() {
     const ENOSPC: u32 = 28; // as the protocol numbers it
     assert_eq!(guest.write_page(1000, 1), ENOSPC);
     assert_eq!(guest.write_page(5, 5), 0);
-    assert!(guest.read_page(5) == [5; 4096]);
+    assert!(guest.read_page(5) == page_of(5));
     let refused = folder.sublet(&["disk", "resize", "db", "8MiB"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(text(&refused.stderr).contains("too large"), "{refused:?}");
@@ -138,7 +139,11 @@ fn a_swap_disk_whose_stage_is_larger_than_a_file_may_be_is_written_through() {
     }
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     assert_eq!(guest.write_page(7, 5), 0);
-    assert_eq!(fs::read(&swap).expect("there")[7 * 4096], 5, "it is there");
+    assert_eq!(
+        fs::read(&swap).expect("there")[7 * 4096 + 1],
+        5,
+        "it is there"
+    );
     assert!(keeper_of(&folder).is_none());
     // Nobody mistakes its pages for lost ones.
     daemon.kill();
@@ -149,7 +154,7 @@ fn a_swap_disk_whose_stage_is_larger_than_a_file_may_be_is_written_through() {
         "{shown}"
     );
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
-    assert!(guest.read_page(7) == [5; 4096]);
+    assert!(guest.read_page(7) == page_of(5));
 }
 
 /// The keeper has the pages, but its socket has another name.
@@ -194,7 +199,7 @@ fn a_swap_disk_whose_keeper_is_out_of_reach_is_closed_until_it_is_found() {
     fs::rename(&aside, &socket).expect("moved back");
     folder.sublet_ok(&["disk", "open", "swap"]);
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
-    assert!(guest.read_page(7) == [5; 4096]);
+    assert!(guest.read_page(7) == page_of(5));
 }
 
 /// `pkill -USR1 sublet`, as for a daemon that then reopens its log. The keeper gets the signal, too.
@@ -238,7 +243,7 @@ fn a_daemon_whose_processor_time_or_power_is_up_ends_cleanly_and_says_so() {
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains(named), "{log}");
         let backing = fs::read(folder.path("state/disks/swap.swap")).expect("its file");
-        assert_eq!(backing[7 * 4096], 5, "it was drained");
+        assert_eq!(backing[7 * 4096 + 1], 5, "it was drained");
         assert!(keeper_of(&folder).is_none());
     }
 }

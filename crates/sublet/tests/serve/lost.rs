@@ -1,5 +1,6 @@
 //! Swap disks whose newest pages were lost with the process that kept them.
 
+use crate::content::page_of;
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 use crate::keeper::{keeper_of, signal};
@@ -57,7 +58,7 @@ fn a_disk_whose_newest_pages_are_lost_is_opened_by_that_word_only() {
     assert_eq!(guest(&folder).write_page(7, 6), 0);
     daemon.kill();
     let _next = serve(&folder, "memory");
-    assert!(guest(&folder).read_page(7) == [6; 4096]);
+    assert!(guest(&folder).read_page(7) == page_of(6));
 }
 
 /// The note that says where a disk's newest pages are is damaged. It may have said anything.
@@ -76,7 +77,7 @@ fn a_disk_whose_note_is_damaged_opens_where_its_pages_are_found_and_only_there()
         daemon.kill();
         std::fs::write(&note, damage).expect("written");
         let _next = serve(&folder, "memory");
-        assert!(guest(&folder).read_page(7) == [6; 4096]);
+        assert!(guest(&folder).read_page(7) == page_of(6));
     }
 }
 
@@ -93,7 +94,7 @@ fn a_disk_whose_file_nobody_knows_any_more_is_opened_by_that_word_only() {
     assert!(greeting.contains("swap: closed"), "{greeting}");
     assert!(greeting.contains("is damaged"), "{greeting}");
     folder.sublet_ok(&["disk", "open", "swap", "--force"]);
-    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    assert!(guest(&folder).read_page(7) == page_of(5));
 }
 
 #[test]
@@ -140,10 +141,10 @@ fn nothing_is_lost_of_a_disk_that_ended_well_or_writes_through() {
     assert_eq!(serve(&folder, "write-behind").end().0, Some(0));
     lose(&folder, "write-through");
     let daemon = serve(&folder, "write-behind");
-    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    assert!(guest(&folder).read_page(7) == page_of(5));
     drop(daemon);
     let daemon = serve(&folder, "write-behind");
-    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    assert!(guest(&folder).read_page(7) == page_of(5));
     drop(daemon);
 }
 
@@ -184,7 +185,7 @@ fn a_backing_that_is_gone_is_not_made_anew_under_its_guest() {
     assert!(!backing.exists());
     std::fs::rename(&away, &backing).expect("moved back");
     folder.sublet_ok(&["disk", "open", "swap"]);
-    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    assert!(guest(&folder).read_page(7) == page_of(5));
     assert_eq!(daemon.end().0, Some(0));
 
     std::fs::remove_file(&backing).expect("deleted");
@@ -230,7 +231,7 @@ fn a_backing_that_was_replaced_is_not_served_to_its_guest() {
     std::fs::rename(&away, &backing).expect("moved back");
     folder.sublet_ok(&["disk", "open", "swap"]);
     assert!(
-        guest(&folder).read_page(7) == [5; 4096],
+        guest(&folder).read_page(7) == page_of(5),
         "what was staged, too"
     );
     assert_eq!(daemon.end().0, Some(0));
@@ -244,7 +245,7 @@ fn a_backing_that_was_replaced_is_not_served_to_its_guest() {
         daemon.greeting
     );
     folder.sublet_ok(&["disk", "open", "swap", "--force"]);
-    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    assert!(guest(&folder).read_page(7) == page_of(5));
     assert_eq!(daemon.end().0, Some(0));
 
     // A host that was rebooted has no earlier guests, and may number its devices anew.

@@ -4,6 +4,7 @@ mod admin;
 mod afar;
 mod ailing;
 mod certificates;
+mod content;
 mod crowded;
 mod daemon;
 mod disks;

@@ -8,6 +8,7 @@ use sublet_client::ring::{Client, Key};
 use sublet_client::{Admin, AdminEndpoint};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
+use crate::content::page_of;
 use crate::daemon::{Folder, http, text};
 
 const CONFIG: &str = "\
@@ -151,8 +152,8 @@ fn key(pool: PoolId, index: u32) -> Key {
 fn use_a_ring(client: &mut Client) {
     let pool = client.create_pool(PoolFlags::default(), None);
     let pool = pool.expect("a pool");
-    client.put_run(key(pool, 0), &[[1; 4096]; 3]).expect("put");
-    client.put(key(pool, 0), &[2; 4096]).expect("put again");
+    client.put_run(key(pool, 0), &[page_of(1); 3]).expect("put");
+    client.put(key(pool, 0), &page_of(2)).expect("put again");
     let mut pages = [[0; 4096]; 2];
     client.get_run(key(pool, 0), &mut pages).expect("got");
     client.get(key(pool, 9), &mut pages[0]).expect("answered");

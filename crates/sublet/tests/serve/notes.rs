@@ -6,6 +6,7 @@ use std::process::Command;
 
 use sublet_client::messages::DiskStatus;
 
+use crate::content::page_of;
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 use crate::keeper::{keeper_of, signal};
@@ -97,7 +98,7 @@ fn a_disk_without_its_note_writes_through_until_there_is_room_for_it() {
     write_and_lose_all(&folder, daemon);
 
     let _next = serve(&folder);
-    assert!(guest(&folder).read_page(0) == [2; 4096]);
+    assert!(guest(&folder).read_page(0) == page_of(2));
     state.make_room();
     wait_until("the note is tried again", || !swap(&folder).notes_unwritten);
     assert!(folder.path("state/disks/swap.stage").exists());
@@ -119,7 +120,7 @@ fn a_disk_whose_state_folder_is_read_only_writes_through() {
     assert!(page.contains("before they are acknowledged"), "{page}");
     write_and_lose_all(&folder, daemon);
     let _next = serve(&folder);
-    assert!(guest(&folder).read_page(0) == [2; 4096]);
+    assert!(guest(&folder).read_page(0) == page_of(2));
 }
 
 /// A change that would not outlast the daemon is refused, and nothing of it is left.

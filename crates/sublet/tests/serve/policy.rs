@@ -7,6 +7,7 @@ use std::time::Duration;
 use sublet_client::ring::{Client, Key};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
+use crate::content::page_of;
 use crate::daemon::{Folder, text};
 use crate::wait::wait_until;
 
@@ -31,7 +32,7 @@ impl Tenant {
                 object: ObjectId(1),
                 index: PageIndex(index),
             };
-            let put = self.client.put_run(key, &[[3; 4096]; 64]);
+            let put = self.client.put_run(key, &[page_of(3); 64]);
             put.expect("put");
         }
     }
@@ -105,9 +106,9 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
         .expect("a row");
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(cells[1], "1", "pools: {row}");
-    assert_eq!(cells[4], "20480", "puts: {row}");
-    assert!(cells[5].parse::<u64>().expect("displacing") > 0, "{row}");
-    assert_eq!(cells[6], "0", "refused: {row}");
+    assert_eq!(cells[5], "20480", "puts: {row}");
+    assert!(cells[6].parse::<u64>().expect("displacing") > 0, "{row}");
+    assert_eq!(cells[7], "0", "refused: {row}");
 }
 
 /// The log has what was given, and the tenant's explanation has it as its owner's act.

@@ -1,5 +1,6 @@
 //! The status of the process's memory agrees with the kernel, even if other processes share some of it.
 
+use crate::content::page_of;
 use sublet_client::messages::Status;
 use sublet_client::ring::{Client, Key, Shape};
 use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags};
@@ -30,7 +31,7 @@ fn filled(folder: &Folder) -> Client {
             index,
         };
         let (_, pages) = batch.put_run(key, RUN).expect("room in the batch");
-        pages.iter_mut().for_each(|page| page.fill(7));
+        pages.iter_mut().for_each(|page| *page = page_of(7));
     }
     batch.run().expect("put");
     client

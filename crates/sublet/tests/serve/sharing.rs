@@ -5,6 +5,7 @@ use std::path::Path;
 use sublet_client::ring::{CallError, Client, GetOutcome, Key, PutOutcome};
 use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
+use crate::content::page_of;
 use crate::daemon::Folder;
 
 const NAME: &str = "6f1c2f0e-9d3b-4f7a-8c55-0123456789ab";
@@ -44,7 +45,7 @@ fn tenants_that_may_share_a_pool_and_no_others() {
     let daemon = folder.serve_config(&config(&folder, "[\"web\", \"api\"]"));
     let (mut web, hers) = join(&folder.path("web.ring")).expect("allowed");
     let (mut api, his) = join(&folder.path("api.ring")).expect("allowed");
-    let page = [7; 4096];
+    let page = page_of(7);
     assert_eq!(web.put(key(hers), &page), Ok(PutOutcome::Stored));
     let mut got = [0; 4096];
     assert_eq!(api.get(key(his), &mut got), Ok(GetOutcome::Hit));

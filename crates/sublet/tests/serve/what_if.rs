@@ -8,6 +8,7 @@ use sublet_client::messages::{WhatIf, WhatIfQuery, WhatIfTenant};
 use sublet_client::ring::{Client, Key};
 use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags, PoolId};
 
+use crate::content::page_of;
 use crate::daemon::{Daemon, Folder, text};
 use crate::wait::wait_for;
 
@@ -35,7 +36,7 @@ impl Tenant {
             };
             let mut pages = [[0; 4096]; 64];
             self.client.get_run(key, &mut pages).expect("answered");
-            self.client.put_run(key, &[[3; 4096]; 64]).expect("put");
+            self.client.put_run(key, &[page_of(3); 64]).expect("put");
         }
     }
 }

@@ -131,7 +131,8 @@ fn key(pool: PoolId, index: u32) -> PageKey {
 }
 
 fn content(key: PageKey) -> Vec<u8> {
-    key.index.0.to_le_bytes().repeat(1024)
+    let words = (0..1024).map(|word| key.index.0 + (word << 16));
+    words.flat_map(u32::to_le_bytes).collect()
 }
 
 #[test]

@@ -173,7 +173,8 @@ impl FarDisk {
 }
 
 fn page_of(content: u64) -> Vec<u8> {
-    content.to_le_bytes().repeat(PAGE / 8)
+    let words = (0..PAGE as u64 / 8).map(|n| content + (n << 40));
+    words.flat_map(u64::to_le_bytes).collect()
 }
 
 fn lies_cost_nothing_but_time(mut disk: FarDisk) {

@@ -165,7 +165,11 @@ impl ModelClient {
 
     fn write(&mut self, rig: &Rig, handle: &dyn DiskFastPath, range: Range<usize>) {
         let range = self.widened(range);
-        self.bytes[range.clone()].fill(1 + self.dice.below(255) as u8);
+        // The words of some pages are all equal.
+        let (mark, step) = (1 + self.dice.below(255) as u8, self.dice.below(3) as u8);
+        for (n, byte) in self.bytes[range.clone()].iter_mut().enumerate() {
+            *byte = mark.wrapping_add(step.wrapping_mul((n / 8) as u8));
+        }
         rig.write(handle, range.start as u64, &self.bytes[range.clone()]);
         self.record_change(&range);
     }

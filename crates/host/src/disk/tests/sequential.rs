@@ -11,6 +11,7 @@ const BATCH: u64 = 8;
 /// half of them.
 fn sent(batches: impl Iterator<Item = u64>) -> u64 {
     let rig = Rig::new(DiskKind::Disk, |disk| disk.fill = Some(FillPolicy::Miss));
+    scribble(&rig);
     let store = &rig.backend.store;
     store.add_to_lease(LeaseSlot(0), 0, 0..8).expect("a lease");
     let tenant = store.tenants()[0].id;
