@@ -47,6 +47,7 @@ impl Engine for PageStore {
     fn chores_each_second(&self, now: Second, thread: &dyn PinnedThread) {
         for tenant in self.tenants.iter() {
             self.evacuate(tenant, now, thread);
+            self.make_room_for_rows(tenant);
         }
         self.look_at_far_blocks(now);
         self.fit_all(now);

@@ -2,9 +2,13 @@
 //!
 //! Such a page takes a row and an entry of the directory, and no frame. Ephemeral ones are bounded, because nothing else
 //! would make them leave.
+//!
+//! No put allocates for a row. Where a shard has no room for one, such a page stays in a frame, and within a second there
+//! is room for the next ones.
 
 use super::PageStore;
 use super::shard::Shard;
+use crate::tenants::Tenant;
 
 /// A shard keeps so many at least.
 const FILLED_MIN: u32 = 1024;
@@ -13,6 +17,21 @@ const FILLED_MIN: u32 = 1024;
 const FILLED_PER_FRAME: u32 = 4;
 
 impl PageStore {
+    /// Makes room for rows in shards of a tenant that lacked it. Call it once per second.
+    pub(super) fn make_room_for_rows(&self, tenant: &Tenant) {
+        let Some(tenant_pages) = self.existing_tenant_pages(tenant) else {
+            return;
+        };
+        for shard in tenant_pages.shards() {
+            let wanted = shard.lock().rows.room_wanted();
+            if let Some(allocate) = wanted {
+                let room = allocate();
+                let left = shard.lock().rows.move_into(room);
+                drop(left);
+            }
+        }
+    }
+
     /// If a shard has more of them than it may, some leave.
     pub(super) fn limit_filled(&self, shard: &mut Shard) {
         let most = FILLED_MIN.max(shard.frames().saturating_mul(FILLED_PER_FRAME));

@@ -177,7 +177,9 @@ impl LockedShard<'_> {
         arrivals: &mut Arrivals<'_>,
         fill: impl FnOnce(&mut UnwrittenPage<'_>),
     ) -> PutOutcome {
-        if let Some(word) = arrivals.write(frame, self.pool.kind(), fill) {
+        if let Some(word) = arrivals.write(frame, self.pool.kind(), fill)
+            && self.shard.rows.has_room()
+        {
             arrivals.count_all();
             self.flush_quietly();
             let position = self.locate();
@@ -214,6 +216,7 @@ impl LockedShard<'_> {
             self.link_persistent(frame, position)?;
         }
         let same = arrivals.write(frame, kind, fill);
+        let same = same.filter(|_| self.shard.rows.has_room());
         // What came into the frame of a page that left counts already.
         if !matches!(spare, SpareFrame::Displaced(_)) {
             arrivals.record(frame);

@@ -64,13 +64,58 @@ impl DiskSlot {
 pub(super) struct Rows {
     rows: Vec<Row>,
     vacant: Vec<u32>,
+    /// Whether a row was wanted for which there was no room.
+    lacked_room: bool,
     /// Ephemeral pages that are filled.
     filled_ephemeral: u32,
     /// Where the search for the next one to go begins.
     hand: u32,
 }
 
+/// Room for rows, allocated while no shard is locked.
+pub(super) struct RowRoom {
+    rows: Vec<Row>,
+    vacant: Vec<u32>,
+}
+
+impl RowRoom {
+    fn of(count: usize) -> RowRoom {
+        RowRoom {
+            rows: Vec::with_capacity(count),
+            vacant: Vec::with_capacity(count),
+        }
+    }
+}
+
+/// The least rows that room is made for.
+const ROOM_MIN: usize = 256;
+
 impl Rows {
+    /// Returns whether a row can be added without an allocation. If not, the chores make room.
+    pub(super) fn has_room(&mut self) -> bool {
+        let has_room = !self.vacant.is_empty() || self.rows.len() < self.rows.capacity();
+        self.lacked_room |= !has_room;
+        has_room
+    }
+
+    /// Room for twice as many rows, if some were lacking since the last call. The caller locks no shard while it waits
+    /// for the memory.
+    pub(super) fn room_wanted(&mut self) -> Option<impl FnOnce() -> RowRoom + use<>> {
+        let count = ROOM_MIN.max(2 * self.rows.capacity());
+        std::mem::take(&mut self.lacked_room).then_some(move || RowRoom::of(count))
+    }
+
+    /// Moves into larger room. Returns the room that it had, which is freed while no shard is locked.
+    pub(super) fn move_into(&mut self, mut room: RowRoom) -> RowRoom {
+        if room.rows.capacity() > self.rows.capacity() {
+            room.rows.append(&mut self.rows);
+            room.vacant.append(&mut self.vacant);
+            std::mem::swap(&mut room.rows, &mut self.rows);
+            std::mem::swap(&mut room.vacant, &mut self.vacant);
+        }
+        room
+    }
+
     /// Adds a row for a persistent page.
     pub(super) fn add_on_disk(&mut self, key: StoredKey, slot: u32) -> u32 {
         self.add(key, RowPlace::Disk(DiskSlot::new(slot)))

@@ -9,7 +9,32 @@ fn client(flags: PoolFlags) -> PoolClient {
         .persistent
         .then(|| FakeSpill::new(600) as Arc<dyn Spill>);
     let pool = store.create_pool(ann, flags, disk).expect("a pool");
-    PoolClient::of(&store, ann, pool)
+    let client = PoolClient::of(&store, ann, pool);
+    // Until there is room for rows, such pages lie in frames.
+    (0..2).for_each(|second| {
+        (0..300).for_each(|object| _ = client.put(object, 0, FILLED));
+        client.worker.upkeep(Second(3 + second));
+    });
+    (0..300).for_each(|object| _ = client.flush(object, 0));
+    assert_eq!(client.figures().same_filled.0, 0);
+    client
+}
+
+#[test]
+fn without_room_for_a_row_they_lie_in_frames() {
+    for flags in [EPHEMERAL, KEEPING, PERSISTENT] {
+        let (store, _) = store(8, 1);
+        let client = PoolClient::new(&store, tenant(&store, "ann", 100), flags);
+        assert!(client.put(1, 2, FILLED | 7).is_stored());
+        let figures = client.figures();
+        // A persistent page has a row in any case.
+        let is_row = u64::from(flags == PERSISTENT);
+        assert_eq!(
+            (figures.same_filled.0, figures.used.0),
+            (is_row, 1 - is_row)
+        );
+        assert_eq!(client.get(1, 2), Some(FILLED | 7));
+    }
 }
 
 #[test]
@@ -72,15 +97,24 @@ fn a_group_may_have_some() {
 #[test]
 fn ephemeral_ones_are_bounded_and_persistent_ones_are_not() {
     const MANY: u64 = 20_000;
+    let fill = |client: &PoolClient| {
+        for object in 0..MANY {
+            client.put(object, 0, FILLED | object);
+            if object % 200 == 0 {
+                client.worker.upkeep(Second(10 + object as u32 / 200));
+            }
+        }
+    };
     let ephemeral = client(KEEPING);
-    (0..MANY).for_each(|object| _ = ephemeral.put(object, 0, FILLED | object));
+    let before = ephemeral.figures().tally.evictions;
+    fill(&ephemeral);
     let there = (0..MANY).filter(|object| ephemeral.get(*object, 0).is_some());
-    let there = there.count() as u64;
-    assert_eq!(ephemeral.figures().same_filled.0, there);
-    assert!((1000..MANY).contains(&there), "{there}");
-    assert_eq!(ephemeral.figures().tally.evictions, MANY - there);
+    let (there, figures) = (there.count() as u64, ephemeral.figures());
+    assert_eq!(figures.same_filled.0 + figures.used.0, there);
+    assert!((1000..MANY).contains(&figures.same_filled.0), "{figures:?}");
+    assert_eq!(figures.tally.evictions - before, MANY - there);
     let persistent = client(PERSISTENT);
-    (0..MANY).for_each(|object| _ = persistent.put(object, 0, FILLED | object));
+    fill(&persistent);
     let there = (0..MANY).filter(|object| persistent.get(*object, 0).is_some());
     assert_eq!(there.count() as u64, MANY);
 }
