@@ -488,7 +488,7 @@ fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
         store.set_target(ann, Some(Bytes((blocks * BLOCK) as u64)));
         for index in 0..2 * pages {
             let key = client.key(u64::from(index / 100), index % 100);
-            client.worker.put_page(ann, key, NOW, |page| unlike(page));
+            client.worker.put_page(ann, key, NOW, unlike);
         }
         store.pages.fit_all(NOW);
         let ghosts = store.pages.overhead().ghosts - 128 * 64;
@@ -540,9 +540,7 @@ fn in_many_shards_pages_leave_as_from_one_line() {
     store.set_target(ann, Some(Bytes(16 * BLOCK as u64)));
     let key = |index: u32| client.key(u64::from(index / 512), index % 512);
     for index in 0..4 * pages {
-        let put = client
-            .worker
-            .put_page(ann, key(index), NOW, |page| unlike(page));
+        let put = client.worker.put_page(ann, key(index), NOW, unlike);
         assert!(put.is_stored());
     }
     assert_eq!(client.figures().used.0, u64::from(pages));
