@@ -133,7 +133,7 @@ fn restored(
 
 fn pages(worker: &Worker, tenant: TenantId) -> u64 {
     let figures = worker.store().page_figures(tenant);
-    figures.used.0 + figures.on_disk.0
+    figures.used.0 + figures.on_disk.0 + figures.same_filled.0
 }
 
 fn store() -> (Worker, TenantId) {

@@ -2,6 +2,7 @@
 
 use sublet_client::messages::{DiskState, DiskStatus};
 
+use crate::content::page_of;
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 use crate::wait::wait_for;
@@ -81,7 +82,8 @@ fn a_daemon_that_drains_its_disks_is_looked_at_and_changed_no_more() {
     assert!(log.contains("disks are drained"), "{log}");
     let file = std::fs::read(folder.path("state/disks/swap.swap")).expect("read");
     let written = &file[..(PAGES * 4096) as usize];
-    assert!(written.iter().all(|byte| *byte == 7), "all of it is there");
+    let mut pages = written.chunks(4096);
+    assert!(pages.all(|page| page == page_of(7)), "all of it is there");
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn what_a_guest_writes_meanwhile_is_on_the_backing_when_it_is_acknowledged() {
         assert_eq!(guest.write_page(late, 9), 0);
         let file = std::fs::read(folder.path("state/disks/swap.swap")).expect("read");
         let page = file.chunks(4096).nth(late as usize).expect("a page");
-        assert!(page.iter().all(|byte| *byte == 9), "page {late} is there");
+        assert!(page == page_of(9), "page {late} is there");
         let now = disk(&folder).expect("it drains still").dirty;
         assert!(now <= left, "it only gets less: {now} of {left}");
         left = now;
