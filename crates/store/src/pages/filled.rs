@@ -1,13 +1,15 @@
 //! Pages whose words are all equal: how many a shard keeps.
 //!
-//! Such a page takes a row and an entry of the directory, and no frame. Ephemeral ones are bounded, because nothing else
-//! would make them leave.
+//! Such a page takes a row and an entry of the directory, and no frame. Both kinds are bounded, because nothing else
+//! limits them. If there are too many, an ephemeral one leaves, and a persistent one lies in a frame and has a place on
+//! disk like others.
 //!
 //! No put allocates for a row. Where a shard has no room for one, such a page stays in a frame, and within a second there
 //! is room for the next ones.
 
 use super::PageStore;
 use super::shard::Shard;
+use crate::arena::PageKind;
 use crate::tenants::Tenant;
 
 /// A shard keeps so many at least.
@@ -32,10 +34,17 @@ impl PageStore {
         }
     }
 
-    /// If a shard has more of them than it may, some leave.
+    /// Returns whether a shard takes one more of a kind, without an allocation.
+    pub(super) fn takes_filled(&self, shard: &mut Shard, kind: PageKind) -> bool {
+        let is_bounded =
+            kind == PageKind::Ephemeral || shard.rows.filled(kind) < filled_most(shard);
+        is_bounded && shard.rows.has_room()
+    }
+
+    /// If a shard has more ephemeral ones than it may, some leave.
     pub(super) fn limit_filled(&self, shard: &mut Shard) {
-        let most = FILLED_MIN.max(shard.frames().saturating_mul(FILLED_PER_FRAME));
-        while shard.rows.filled_ephemeral() > most
+        let most = filled_most(shard);
+        while shard.rows.filled(PageKind::Ephemeral) > most
             && let Some((number, key)) = shard.rows.next_filled_ephemeral()
         {
             let object = self.seed.object(key.pool, key.object);
@@ -46,4 +55,9 @@ impl PageStore {
             shard.tally.evictions.bump();
         }
     }
+}
+
+/// How many of a kind a shard keeps.
+fn filled_most(shard: &mut Shard) -> u32 {
+    FILLED_MIN.max(shard.frames().saturating_mul(FILLED_PER_FRAME))
 }

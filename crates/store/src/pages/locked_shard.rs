@@ -178,7 +178,7 @@ impl LockedShard<'_> {
         fill: impl FnOnce(&mut UnwrittenPage<'_>),
     ) -> PutOutcome {
         if let Some(word) = arrivals.write(frame, self.pool.kind(), fill)
-            && self.shard.rows.has_room()
+            && self.pages.takes_filled(&mut self.shard, self.pool.kind())
         {
             arrivals.count_all();
             self.flush_quietly();
@@ -216,7 +216,7 @@ impl LockedShard<'_> {
             self.link_persistent(frame, position)?;
         }
         let same = arrivals.write(frame, kind, fill);
-        let same = same.filter(|_| self.shard.rows.has_room());
+        let same = same.filter(|_| self.pages.takes_filled(&mut self.shard, kind));
         // What came into the frame of a page that left counts already.
         if !matches!(spare, SpareFrame::Displaced(_)) {
             arrivals.record(frame);

@@ -66,8 +66,8 @@ pub(super) struct Rows {
     vacant: Vec<u32>,
     /// Whether a row was wanted for which there was no room.
     lacked_room: bool,
-    /// Ephemeral pages that are filled.
-    filled_ephemeral: u32,
+    /// Pages that are filled, by kind.
+    filled: [u32; 2],
     /// Where the search for the next one to go begins.
     hand: u32,
 }
@@ -123,7 +123,7 @@ impl Rows {
 
     /// Adds a row for a page whose words are all the same.
     pub(super) fn add_filled(&mut self, key: StoredKey, word: SameWord, kind: PageKind) -> u32 {
-        self.filled_ephemeral += u32::from(kind == PageKind::Ephemeral);
+        self.filled[kind as usize] += 1;
         self.add(key, RowPlace::Filled(word, kind))
     }
 
@@ -186,7 +186,7 @@ impl Rows {
             }
             RowPlace::Disk(slot) => Some(slot.number),
             RowPlace::Filled(_, kind) => {
-                self.filled_ephemeral -= u32::from(*kind == PageKind::Ephemeral);
+                self.filled[*kind as usize] -= 1;
                 None
             }
             RowPlace::Vacant => return None,
@@ -232,14 +232,14 @@ impl Rows {
         }
     }
 
-    /// Ephemeral pages that are filled.
-    pub(super) fn filled_ephemeral(&self) -> u32 {
-        self.filled_ephemeral
+    /// Pages of a kind that are filled.
+    pub(super) fn filled(&self, kind: PageKind) -> u32 {
+        self.filled[kind as usize]
     }
 
     /// An ephemeral page that is filled, another one each time, in turns.
     pub(super) fn next_filled_ephemeral(&mut self) -> Option<(u32, StoredKey)> {
-        if self.filled_ephemeral == 0 {
+        if self.filled(PageKind::Ephemeral) == 0 {
             return None;
         }
         loop {

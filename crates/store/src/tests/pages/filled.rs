@@ -95,15 +95,19 @@ fn a_group_may_have_some() {
 
 /// Nothing else would make them leave.
 #[test]
-fn ephemeral_ones_are_bounded_and_persistent_ones_are_not() {
+fn both_kinds_are_bounded_and_no_persistent_one_is_lost() {
     const MANY: u64 = 20_000;
     let fill = |client: &PoolClient| {
+        let mut stored = Vec::new();
         for object in 0..MANY {
-            client.put(object, 0, FILLED | object);
+            if client.put(object, 0, FILLED | object).is_stored() {
+                stored.push(object);
+            }
             if object % 200 == 0 {
                 client.worker.upkeep(Second(10 + object as u32 / 200));
             }
         }
+        stored
     };
     let ephemeral = client(KEEPING);
     let before = ephemeral.figures().tally.evictions;
@@ -114,7 +118,10 @@ fn ephemeral_ones_are_bounded_and_persistent_ones_are_not() {
     assert!((1000..MANY).contains(&figures.same_filled.0), "{figures:?}");
     assert_eq!(figures.tally.evictions - before, MANY - there);
     let persistent = client(PERSISTENT);
-    fill(&persistent);
+    let stored = fill(&persistent);
     let there = (0..MANY).filter(|object| persistent.get(*object, 0).is_some());
-    assert_eq!(there.count() as u64, MANY);
+    assert_eq!(there.collect::<Vec<u64>>(), stored);
+    let same_filled = persistent.figures().same_filled.0;
+    assert!((500..2000).contains(&same_filled), "{same_filled}");
+    assert!((same_filled..MANY / 2).contains(&(stored.len() as u64)));
 }
