@@ -62,11 +62,19 @@ impl ObeyedLeader {
     }
 }
 
+/// What a borrower knows of its leader.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cluster) enum KnownLeader {
+    /// It knows of one, which has said nothing that only a leader says for so long.
+    SilentFor(Duration),
+    /// It has known of none for so long.
+    NoneFor(Duration),
+}
+
 /// A borrower that wants memory and may ask for it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cluster) struct SeekingBorrower {
-    /// For how long its leader has said nothing that only a leader says. `None` if it knows of none.
-    pub(in crate::cluster) silent_for: Option<Duration>,
+    pub(in crate::cluster) leader: KnownLeader,
     /// For how long it has asked nobody, though it wanted to.
     pub(in crate::cluster) idle_for: Duration,
 }
@@ -74,20 +82,19 @@ pub(in crate::cluster) struct SeekingBorrower {
 impl SeekingBorrower {
     /// Returns what is wrong with its patience.
     pub(in crate::cluster) fn check(self) -> Option<Finding> {
-        let SeekingBorrower {
-            silent_for,
-            idle_for,
-        } = self;
-        let lacks_for = match silent_for {
-            Some(silent_for) => silent_for.saturating_sub(SILENT_AFTER),
-            None => Duration::MAX,
+        let SeekingBorrower { leader, idle_for } = self;
+        let lacks_for = match leader {
+            KnownLeader::SilentFor(silent_for) => silent_for.saturating_sub(SILENT_AFTER),
+            KnownLeader::NoneFor(lacks_for) => lacks_for,
         };
         if lacks_for.min(idle_for) <= ASKS_WITHIN {
             return None;
         }
-        let why = match silent_for {
-            Some(silent_for) => format!("its leader has been silent for {silent_for:.1?}"),
-            None => "nobody leads".to_owned(),
+        let why = match leader {
+            KnownLeader::SilentFor(silent_for) => {
+                format!("its leader has been silent for {silent_for:.1?}")
+            }
+            KnownLeader::NoneFor(lacks_for) => format!("nobody has led for {lacks_for:.1?}"),
         };
         finding(format!(
             "it wants memory and {why}, and it has asked nobody for {idle_for:.1?}"
@@ -200,15 +207,18 @@ mod tests {
     #[test]
     fn a_borrower_waits_for_a_leader_that_speaks_and_for_no_other() {
         let secs = Duration::from_secs;
-        let check = |silent_for: Option<u64>, idle_for| {
+        let check = |leader, idle_for| {
             let borrower = SeekingBorrower {
-                silent_for: silent_for.map(secs),
+                leader,
                 idle_for: secs(idle_for),
             };
             borrower.check().is_some()
         };
-        assert!(!check(Some(14), 100) && !check(Some(21), 100) && !check(Some(100), 6));
-        assert!(check(Some(22), 22) && check(None, 7) && !check(None, 6));
+        let silent = |silent_for| KnownLeader::SilentFor(secs(silent_for));
+        let none = |lacks_for| KnownLeader::NoneFor(secs(lacks_for));
+        assert!(!check(silent(14), 100) && !check(silent(21), 100) && !check(silent(100), 6));
+        assert!(check(silent(22), 22) && check(none(7), 7));
+        assert!(!check(none(100), 6) && !check(none(6), 100));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) use books::{NodeBooks, PairBooks};
 pub(super) use calm::WaitingRequest;
 pub(super) use content::{ContentLedger, DiskSource};
 pub(super) use leading::{
-    ElectionJudge, ElectionState, ObeyedLeader, SeekingBorrower, SilentLeader,
+    ElectionJudge, ElectionState, KnownLeader, ObeyedLeader, SeekingBorrower, SilentLeader,
 };
 pub(super) use owner::{OwnerJudge, ServedSession};
 pub(super) use page_versions::{PageState, PageVersions};

@@ -7,7 +7,7 @@ use sublet_lend::ids::Term;
 use sublet_lend::node::FollowingStatus;
 
 use crate::cluster::ids::NodeNumber;
-use crate::cluster::judges::{ObeyedLeader, SeekingBorrower, SilentLeader};
+use crate::cluster::judges::{KnownLeader, ObeyedLeader, SeekingBorrower, SilentLeader};
 use crate::cluster::verdict::Finding;
 
 /// A longer gap between looks means that the node was stopped.
@@ -47,6 +47,8 @@ pub(super) struct LeaderWatch {
     highest: Term,
     /// When the leader said something that only a leader says, or was named.
     heard_at: Duration,
+    /// Since when the node knows of no leader, if it knows of none.
+    leaderless_since: Duration,
     /// When the node asked somebody, or did not want to.
     asked_at: Duration,
     /// When the node advised somebody, or had nothing to advise.
@@ -65,6 +67,7 @@ impl LeaderWatch {
             elected: Term::default(),
             highest: Term::default(),
             heard_at: Duration::ZERO,
+            leaderless_since: Duration::ZERO,
             asked_at: Duration::ZERO,
             advised_at: Duration::ZERO,
             looked_at: Duration::ZERO,
@@ -80,6 +83,9 @@ impl LeaderWatch {
 
     /// The node was told who leads.
     pub(super) fn told(&mut self, now: Duration, leader: Option<NodeNumber>, term: Term) {
+        if self.leader.is_some() {
+            self.leaderless_since = now;
+        }
         self.leader = leader;
         self.heard_at = now;
         self.advised_at = now;
@@ -132,9 +138,12 @@ impl LeaderWatch {
         if was_stopped || has_drawn || wish == BorrowerWish::Rests {
             self.asked_at = now;
         }
-        let silence = now.saturating_sub(self.heard_at);
+        let leader = match self.leader {
+            Some(_) => KnownLeader::SilentFor(now.saturating_sub(self.heard_at)),
+            None => KnownLeader::NoneFor(now.saturating_sub(self.leaderless_since)),
+        };
         let borrower = SeekingBorrower {
-            silent_for: self.leader.map(|_| silence),
+            leader,
             idle_for: now.saturating_sub(self.asked_at),
         };
         borrower.check()
@@ -160,6 +169,18 @@ impl LeaderWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn nobody() -> FollowingStatus {
+        FollowingStatus {
+            leader: None,
+            term: Term(0),
+            silent_for: None,
+            absent: None,
+            drawn: 0,
+            followed: 0,
+            ignored: 0,
+        }
+    }
 
     #[test]
     fn what_a_leader_of_a_lower_term_says_breaks_no_silence() {
@@ -188,18 +209,35 @@ mod tests {
     fn time_in_which_the_node_was_stopped_does_not_count() {
         let at = Duration::from_secs;
         let mut watch = LeaderWatch::new(None, TermOrder::Rising);
-        let nobody = FollowingStatus {
-            leader: None,
-            term: Term(0),
-            silent_for: None,
-            absent: None,
-            drawn: 0,
-            followed: 0,
-            ignored: 0,
+        let mut look = |secs| {
+            watch
+                .look(at(secs), &nobody(), BorrowerWish::Seeks)
+                .is_some()
         };
-        let mut look = |secs| watch.look(at(secs), &nobody, BorrowerWish::Seeks).is_some();
         assert!((0..=6).all(|secs| !look(secs)));
         assert!(look(7));
         assert!(!look(30) && !look(31));
+    }
+
+    /// A node whose leader is gone may have waited for it.
+    #[test]
+    fn a_node_that_has_just_lost_its_leader_need_not_have_asked() {
+        let at = Duration::from_secs;
+        let mut watch = LeaderWatch::new(None, TermOrder::Rising);
+        let mut found = Vec::new();
+        for secs in 0..30 {
+            match secs {
+                1 => watch.told(at(1), Some(NodeNumber(4)), Term(8)),
+                10 | 12 => watch.told(at(secs), None, Term(8)),
+                _ => {}
+            }
+            if watch
+                .look(at(secs), &nobody(), BorrowerWish::Seeks)
+                .is_some()
+            {
+                found.push(secs);
+            }
+        }
+        assert_eq!(found.first(), Some(&17));
     }
 }
