@@ -53,8 +53,10 @@ fn report(before: &str, ran: &[StepReport], minutes: u64) -> String {
     format!(
         "# The last long runs\n\n\
          `cargo xtask soak` writes this page. Each row shows the last run of its step. `--minutes` says how long each fuzz\n\
-         target and the random clients ran. `cuts` is 50 power cuts of a guest on a disk. These runs build the program as\n\
-         packages do. CI builds it with the profile `checked`, with all assertions.\n\n```text\n{}\n{}\n```\n",
+         target and the random clients ran. `cuts` is 50 power cuts of a guest on a disk. `sim-cluster` is {} simulated\n\
+         clusters of five nodes, 400 of fifty and two of a thousand, and each rule left out. These runs build the program\n\
+         as packages do. CI builds it with the profile `checked`, with all assertions.\n\n```text\n{}\n{}\n```\n",
+        PARTS * PART_SEEDS,
         summary::head(),
         rows.join("\n")
     )

@@ -147,19 +147,6 @@ mod tests {
         }
     }
 
-    /// What a host that asks members at random follows.
-    fn nobody() -> FollowingStatus {
-        FollowingStatus {
-            leader: None,
-            term: Term(0),
-            silent_for: None,
-            absent: None,
-            drawn: 0,
-            followed: 0,
-            ignored: 0,
-        }
-    }
-
     /// Of `b`, at a time: its state and since when, if it is shown.
     fn shown(status: LendingStatus, now: Duration) -> Option<(ClusterNodeState, u64)> {
         let arena = ArenaAmounts {
@@ -175,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_died_is_gone_after_a_while_and_left_out_after_a_day() {
-        for (failed_dials, following) in [(0, None), (3, Some(nobody()))] {
+        for (failed_dials, following) in [(0, None), (3, Some(FollowingStatus::default()))] {
             let after = |lasts| {
                 shown(
                     status(away(failed_dials), following.clone()),
@@ -198,7 +185,7 @@ mod tests {
     fn one_that_nobody_tried_to_reach_is_expected() {
         let late = 2 * GONE_SHOWN_FOR;
         let expected = |lasts: Duration| Some((ClusterNodeState::Expected, lasts.as_secs()));
-        let idle = status(away(0), Some(nobody()));
+        let idle = status(away(0), Some(FollowingStatus::default()));
         assert_eq!(shown(idle, LOST_AT + late), expected(late));
         let mut never_seen = away(5);
         never_seen.lost_at = None;

@@ -63,8 +63,8 @@ pub struct LendingStatus {
     pub peers: Vec<PeerStatus>,
 }
 
-/// The leader that a node follows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The leader that a node follows. By default nobody leads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowingStatus {
     /// Its name, if somebody leads.
     pub leader: Option<NodeName>,

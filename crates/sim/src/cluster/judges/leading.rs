@@ -75,6 +75,8 @@ pub(in crate::cluster) enum KnownLeader {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cluster) struct SeekingBorrower {
     pub(in crate::cluster) leader: KnownLeader,
+    /// For how long no leader has said anything that only a leader says, whoever was named meanwhile.
+    pub(in crate::cluster) unled_for: Duration,
     /// For how long it has asked nobody, though it wanted to.
     pub(in crate::cluster) idle_for: Duration,
 }
@@ -82,12 +84,19 @@ pub(in crate::cluster) struct SeekingBorrower {
 impl SeekingBorrower {
     /// Returns what is wrong with its patience.
     pub(in crate::cluster) fn check(self) -> Option<Finding> {
-        let SeekingBorrower { leader, idle_for } = self;
+        let SeekingBorrower {
+            leader,
+            unled_for,
+            idle_for,
+        } = self;
         let lacks_for = match leader {
             KnownLeader::SilentFor(silent_for) => silent_for.saturating_sub(SILENT_AFTER),
             KnownLeader::NoneFor(lacks_for) => lacks_for,
         };
-        if lacks_for.min(idle_for) <= ASKS_WITHIN {
+        let is_patient = lacks_for.min(idle_for) <= ASKS_WITHIN;
+        // Leaders that come and go, and say nothing, are no reason to wait for ever.
+        let is_led = unled_for.min(idle_for) <= SILENT_AFTER + ASKS_WITHIN;
+        if is_patient && is_led {
             return None;
         }
         let why = match leader {
@@ -96,8 +105,9 @@ impl SeekingBorrower {
             }
             KnownLeader::NoneFor(lacks_for) => format!("nobody has led for {lacks_for:.1?}"),
         };
+        let unled = format!("no leader has said anything for {unled_for:.1?}");
         finding(format!(
-            "it wants memory and {why}, and it has asked nobody for {idle_for:.1?}"
+            "it wants memory, {why}, {unled}, and it has asked nobody for {idle_for:.1?}"
         ))
     }
 }
@@ -210,6 +220,7 @@ mod tests {
         let check = |leader, idle_for| {
             let borrower = SeekingBorrower {
                 leader,
+                unled_for: Duration::ZERO,
                 idle_for: secs(idle_for),
             };
             borrower.check().is_some()
@@ -219,6 +230,15 @@ mod tests {
         assert!(!check(silent(14), 100) && !check(silent(21), 100) && !check(silent(100), 6));
         assert!(check(silent(22), 22) && check(none(7), 7));
         assert!(!check(none(100), 6) && !check(none(6), 100));
+        let unled = |unled_for, idle_for| {
+            let borrower = SeekingBorrower {
+                leader: silent(5),
+                unled_for: secs(unled_for),
+                idle_for: secs(idle_for),
+            };
+            borrower.check().is_some()
+        };
+        assert!(unled(22, 22) && !unled(100, 21) && !unled(21, 100));
     }
 
     #[test]

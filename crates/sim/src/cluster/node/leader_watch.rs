@@ -47,6 +47,8 @@ pub(super) struct LeaderWatch {
     highest: Term,
     /// When the leader said something that only a leader says, or was named.
     heard_at: Duration,
+    /// When a leader last said such a thing, whoever was named since.
+    led_at: Duration,
     /// Since when the node knows of no leader, if it knows of none.
     leaderless_since: Duration,
     /// When the node asked somebody, or did not want to.
@@ -67,6 +69,7 @@ impl LeaderWatch {
             elected: Term::default(),
             highest: Term::default(),
             heard_at: Duration::ZERO,
+            led_at: Duration::ZERO,
             leaderless_since: Duration::ZERO,
             asked_at: Duration::ZERO,
             advised_at: Duration::ZERO,
@@ -98,6 +101,7 @@ impl LeaderWatch {
         let is_of_term = self.order == TermOrder::OfOneRun || term >= self.highest;
         if self.leader == Some(from) && is_of_term {
             self.heard_at = now;
+            self.led_at = now;
             if self.order == TermOrder::Rising {
                 self.highest = term;
             }
@@ -144,6 +148,7 @@ impl LeaderWatch {
         };
         let borrower = SeekingBorrower {
             leader,
+            unled_for: now.saturating_sub(self.led_at),
             idle_for: now.saturating_sub(self.asked_at),
         };
         borrower.check()
@@ -169,18 +174,6 @@ impl LeaderWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn nobody() -> FollowingStatus {
-        FollowingStatus {
-            leader: None,
-            term: Term(0),
-            silent_for: None,
-            absent: None,
-            drawn: 0,
-            followed: 0,
-            ignored: 0,
-        }
-    }
 
     #[test]
     fn what_a_leader_of_a_lower_term_says_breaks_no_silence() {
@@ -211,7 +204,7 @@ mod tests {
         let mut watch = LeaderWatch::new(None, TermOrder::Rising);
         let mut look = |secs| {
             watch
-                .look(at(secs), &nobody(), BorrowerWish::Seeks)
+                .look(at(secs), &FollowingStatus::default(), BorrowerWish::Seeks)
                 .is_some()
         };
         assert!((0..=6).all(|secs| !look(secs)));
@@ -232,12 +225,29 @@ mod tests {
                 _ => {}
             }
             if watch
-                .look(at(secs), &nobody(), BorrowerWish::Seeks)
+                .look(at(secs), &FollowingStatus::default(), BorrowerWish::Seeks)
                 .is_some()
             {
                 found.push(secs);
             }
         }
         assert_eq!(found.first(), Some(&17));
+    }
+
+    /// Leaders that are named and gone again, and say nothing, are none.
+    #[test]
+    fn a_node_does_not_wait_for_one_silent_leader_after_another() {
+        let at = Duration::from_secs;
+        let mut watch = LeaderWatch::new(None, TermOrder::Rising);
+        let mut found = Vec::new();
+        for secs in 0..30 {
+            let named = (secs % 5 < 4).then_some(NodeNumber(4));
+            watch.told(at(secs), named, Term(secs / 5));
+            let looked = watch.look(at(secs), &FollowingStatus::default(), BorrowerWish::Seeks);
+            if looked.is_some() {
+                found.push(secs);
+            }
+        }
+        assert_eq!(found.first(), Some(&22));
     }
 }
