@@ -147,7 +147,7 @@ fn sim_cluster() -> CheckStep {
         needs: &["c++"],
         seconds_quiet: SIM_CLUSTER_SECONDS_QUIET,
         lane: StepLane::Building,
-        lines: vec![
+        lines: [
             vec![build.args(["--package", "sublet-lab"])],
             vec![
                 lab(&["--mutate", "all"]),

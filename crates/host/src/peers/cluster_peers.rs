@@ -108,7 +108,7 @@ fn presence(peer: &PeerStatus, contact: PeerContact, now: Duration) -> NodePrese
 #[cfg(test)]
 mod tests {
     use sublet_lend::control::{LendReport, Version};
-    use sublet_lend::ids::{ConnectionId, PeerId, Term};
+    use sublet_lend::ids::{ConnectionId, PeerId};
     use sublet_lend::node::{FollowingStatus, LendingPhase, PeerCounters};
 
     use super::*;
